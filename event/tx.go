@@ -1,0 +1,27 @@
+package event
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+)
+
+type txKey struct{}
+
+// ContextWithTx returns a context that carries the transaction events are to be written in.
+func ContextWithTx(ctx context.Context, tx *sql.Tx) context.Context {
+	return context.WithValue(ctx, txKey{}, tx)
+}
+
+// TxFromContext returns the transaction put there by ContextWithTx, InTx, outbox.InTx or middleware.Dedup.
+func TxFromContext(ctx context.Context) (*sql.Tx, bool) {
+	tx, ok := ctx.Value(txKey{}).(*sql.Tx)
+	return tx, ok && tx != nil
+}
+
+// InTx puts the transaction into the message's context, where a long-lived outbox publisher finds it, and returns the message.
+func InTx(msg *message.Message, tx *sql.Tx) *message.Message {
+	msg.SetContext(ContextWithTx(msg.Context(), tx))
+	return msg
+}

@@ -1,0 +1,172 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/lib/pq"
+)
+
+//go:embed relay_register.sql
+var registerSQL string
+
+//go:embed relay_renew.sql
+var renewSQL string
+
+//go:embed relay_leave.sql
+var leaveSQL string
+
+//go:embed claim.sql
+var claimSQL string
+
+//go:embed claim_lookup.sql
+var claimLookupSQL string
+
+//go:embed claim_highest.sql
+var highestSQL string
+
+// claimed is a shard as a claim returned it.
+type claimed struct {
+	token
+	frontier
+	highest   int64
+	takenOver bool
+}
+
+// register is the relay register and the claims in the database, as one relay sees them.
+type register struct {
+	db      *sql.DB
+	schema  string
+	relayID string
+	lease   time.Duration
+	anchor  string
+}
+
+// census is what a renewal reports.
+type census struct {
+	renewed bool
+	free    int // shards without a live owner
+	shards  int
+	relays  []relayEntry
+	mine    []token
+}
+
+type relayEntry struct {
+	ID    string `json:"id"`
+	Live  bool   `json:"live"`
+	Ahead bool   `json:"ahead"` // the lease ends later than a lease from now: some clock went backwards
+	Until string `json:"until"`
+}
+
+func (r *register) enter(ctx context.Context, name string) error {
+	err := r.db.QueryRowContext(ctx, loadSQL(registerSQL, r.schema), r.relayID, name, r.lease.Milliseconds()).Scan(&r.anchor)
+	if err != nil {
+		return fmt.Errorf("register relay: %w", err)
+	}
+	return nil
+}
+
+func (r *register) renew(ctx context.Context, dead []string) (census, error) {
+	var c census
+	var relays, mine []byte
+	err := r.db.QueryRowContext(ctx, loadSQL(renewSQL, r.schema), r.relayID, r.lease.Milliseconds(), r.anchor, pq.Array(dead)).
+		Scan(&c.renewed, &c.free, &c.shards, &relays, &mine)
+	if err != nil {
+		return census{}, fmt.Errorf("renew lease: %w", err)
+	}
+	var own []struct {
+		Shard        int16  `json:"shard"`
+		ClaimID      string `json:"claim_id"`
+		ClaimVersion int64  `json:"claim_version"`
+	}
+	if err := json.Unmarshal(relays, &c.relays); err != nil {
+		return census{}, fmt.Errorf("renew lease: relays: %w", err)
+	}
+	if err := json.Unmarshal(mine, &own); err != nil {
+		return census{}, fmt.Errorf("renew lease: shards: %w", err)
+	}
+	for _, o := range own {
+		c.mine = append(c.mine, token{o.Shard, o.ClaimID, o.ClaimVersion})
+	}
+	return c, nil
+}
+
+// claim takes at most n free shards under a claim_id of its own.
+func (r *register) claim(ctx context.Context, claimID string, n int, dead []string) ([]claimed, error) {
+	got, err := r.query(ctx, loadSQL(claimSQL, r.schema), claimID, r.relayID, claimID, n, pq.Array(dead), r.anchor)
+	if err != nil {
+		return nil, fmt.Errorf("claim shards: %w", err)
+	}
+	return got, nil
+}
+
+// lookup resolves a claim whose answer was lost.
+func (r *register) lookup(ctx context.Context, claimID string) ([]claimed, error) {
+	got, err := r.query(ctx, loadSQL(claimLookupSQL, r.schema), claimID, r.relayID, claimID)
+	if err != nil {
+		return nil, fmt.Errorf("look up claim: %w", err)
+	}
+	return got, nil
+}
+
+func (r *register) query(ctx context.Context, query, claimID string, args ...any) ([]claimed, error) {
+	rows, err := r.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var got []claimed
+	for rows.Next() {
+		c := claimed{token: token{claimID: claimID}}
+		if err := rows.Scan(&c.shard, &c.claimVersion, &c.snapshot, &c.position, &c.takenOver); err != nil {
+			return nil, err
+		}
+		got = append(got, c)
+	}
+	return got, rows.Err()
+}
+
+// addHighest looks up, after the claim has committed, how far earlier owners can have settled. Not within the claim: an
+// owner that was just being replaced may have settled something between that statement's snapshot and its lock.
+func (r *register) addHighest(ctx context.Context, got []claimed) error {
+	if len(got) == 0 {
+		return nil
+	}
+	index := map[int16]*claimed{}
+	var shards []int64
+	for n := range got {
+		index[got[n].shard] = &got[n]
+		shards = append(shards, int64(got[n].shard))
+	}
+	rows, err := r.db.QueryContext(ctx, loadSQL(highestSQL, r.schema), pq.Array(shards))
+	if err != nil {
+		return fmt.Errorf("claim shards: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var shard int16
+		var position int64
+		if err := rows.Scan(&shard, &position); err != nil {
+			return fmt.Errorf("claim shards: %w", err)
+		}
+		index[shard].highest = position
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("claim shards: %w", err)
+	}
+	return nil
+}
+
+func (r *register) leave(ctx context.Context) error {
+	if _, err := r.db.ExecContext(ctx, loadSQL(leaveSQL, r.schema), r.relayID); err != nil {
+		return fmt.Errorf("leave register: %w", err)
+	}
+	return nil
+}
+
+func newClaimID() string { return uuid.NewString() }

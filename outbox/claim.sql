@@ -1,0 +1,25 @@
+-- Claims shards nobody holds a live lease on. FOR UPDATE makes a takeover wait out, or skip, a settling write of the owner
+-- it replaces; the new claim_version makes every later one of those write nothing. The stored frontier counts only in the
+-- cluster it was stored in: a restored dump starts over and skips what has a receipt.
+-- $1 relay_id, $2 claim_id (made by the claimer beforehand, so that a lost answer can be resolved), $3 at most so many,
+-- $4 relay ids seen to be dead though their lease lies in the future, $5 anchor.
+-- Rows: shard, claim_version, frontier snapshot, frontier position, whether it was taken over. Index: outbox_shard_pkey.
+update {{schema}}.outbox_shard s
+   set relay_id = $1::text::uuid,
+       claim_id = $2::text::uuid,
+       claim_version = s.claim_version + 1,
+       frontier_snapshot = case when free.same_cluster then s.frontier_snapshot else '1:1:' end,
+       frontier_position = case when free.same_cluster then s.frontier_position else 0 end,
+       anchor = $5::text
+  from (select c.shard, c.relay_id is not null as taken_over,
+               split_part(c.anchor, '/', 1) = split_part($5::text, '/', 1) as same_cluster
+          from {{schema}}.outbox_shard c
+          left join {{schema}}.outbox_relay r on r.relay_id = c.relay_id
+         where (r.relay_id is null or r.lease_until <= {{schema}}.clock() or r.relay_id = any($4::text[]::uuid[]))
+           and exists (select from {{schema}}.outbox_relay me where me.relay_id = $1::text::uuid and me.lease_until > {{schema}}.clock())
+           and {{schema}}.anchor() = $5::text
+         order by c.shard
+         limit $3::int
+           for update of c skip locked) free
+ where s.shard = free.shard
+returning s.shard, s.claim_version, s.frontier_snapshot::text, s.frontier_position, free.taken_over

@@ -1,0 +1,129 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/lib/pq"
+)
+
+//go:embed read.sql
+var readSQL string
+
+// errAnchor means that the database is not, or no longer, the incarnation the session began on: it was restarted, restored
+// or failed over. What the session remembers of positions and transaction ids means nothing there.
+var errAnchor = errors.New("the database is another incarnation than the one the shards were claimed on")
+
+// readPlan is what one read asks for. See read.sql.
+type readPlan struct {
+	shards        []*shard
+	wanted        []int
+	resume        []int64
+	rows          int
+	maxBytes      int64
+	maxLate       int
+	drainAfter    int64
+	drainSnapshot string
+}
+
+type readResult struct {
+	snapshot string
+	late     int  // late events there are, up to maxLate
+	cut      bool // the byte limit left some out
+	items    []*item
+}
+
+// reader reads the outbox for one session.
+type reader struct {
+	db     *sql.DB
+	query  string
+	anchor string
+}
+
+func newReader(db *sql.DB, schema, anchor string) reader {
+	return reader{db: db, query: loadSQL(readSQL, schema), anchor: anchor}
+}
+
+func (r reader) read(ctx context.Context, p readPlan) (readResult, error) {
+	n := len(p.shards)
+	shards, positions, groups, wanted := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	var snapshots []string
+	group := map[string]int64{}
+	for k, s := range p.shards {
+		g, ok := group[s.read.snapshot]
+		if !ok {
+			snapshots = append(snapshots, s.read.snapshot)
+			g = int64(len(snapshots))
+			group[s.read.snapshot] = g
+		}
+		shards[k], positions[k], groups[k], wanted[k] = int64(s.token.shard), s.read.position, g, int64(p.wanted[k])
+	}
+	var drainSnapshot any
+	if p.drainSnapshot != "" {
+		drainSnapshot = p.drainSnapshot
+	}
+	rows, err := r.db.QueryContext(ctx, r.query, pq.Array(shards), pq.Array(positions), pq.Array(groups), pq.Array(snapshots),
+		pq.Array(wanted), pq.Array(p.resume), p.maxBytes, p.maxLate, p.drainAfter, drainSnapshot)
+	if err != nil {
+		return readResult{}, fmt.Errorf("read: %w", err)
+	}
+	defer rows.Close()
+	res := readResult{items: make([]*item, 0, min(p.rows, 4096))}
+	var anchor string
+	var total int
+	for rows.Next() {
+		var row scannedItem
+		var rowTotal sql.NullInt64
+		var fresh sql.NullBool
+		if err := rows.Scan(append([]any{&res.snapshot, &anchor, &res.late, &rowTotal, &fresh}, row.columns()...)...); err != nil {
+			return readResult{}, fmt.Errorf("read: %w", err)
+		}
+		if rowTotal.Valid {
+			total = int(rowTotal.Int64)
+			i := row.item()
+			i.late = !fresh.Bool
+			res.items = append(res.items, i)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return readResult{}, fmt.Errorf("read: %w", err)
+	}
+	if anchor != r.anchor {
+		return readResult{}, errAnchor
+	}
+	res.cut = total > len(res.items)
+	return res, nil
+}
+
+// scannedItem scans the columns of an event, which are null in the row that carries none.
+type scannedItem struct {
+	shard, eventVersion                              sql.NullInt32
+	position, aggregateVersion                       sql.NullInt64
+	eventID, topic, kind, aggregateType, aggregateID sql.NullString
+	eventType, tenant, partitionKey                  sql.NullString
+	payload, metadata                                []byte
+	createdAt                                        sql.NullTime
+}
+
+func (r *scannedItem) columns() []any {
+	return []any{
+		&r.shard, &r.position, &r.eventID, &r.topic, &r.kind, &r.aggregateType, &r.aggregateID, &r.aggregateVersion,
+		&r.eventType, &r.eventVersion, &r.tenant, &r.partitionKey, &r.payload, &r.metadata, &r.createdAt,
+	}
+}
+
+func (r *scannedItem) item() *item {
+	i := &item{position: r.position.Int64}
+	i.stored = stored{
+		shard:   int16(r.shard.Int32), //nolint:gosec // a smallint
+		eventID: r.eventID.String, topic: r.topic.String, kind: r.kind.String,
+		aggregateType: r.aggregateType.String, aggregateID: r.aggregateID.String, aggregateVersion: r.aggregateVersion.Int64,
+		eventType: r.eventType.String, eventVersion: int(r.eventVersion.Int32), tenant: r.tenant.String,
+		partitionKey: r.partitionKey, payload: r.payload, metadata: r.metadata, createdAt: r.createdAt.Time,
+	}
+	i.size = int64(200 + len(r.payload) + len(r.metadata))
+	return i
+}

@@ -1,0 +1,471 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+
+	"github.com/millrace-go/millrace/event"
+)
+
+const (
+	settleLimit = 5000 // receipts of one statement
+	tightPoll   = 5 * time.Millisecond
+	storePause  = time.Second
+	finalBound  = 5 * time.Second // for the statements a session ends with
+)
+
+// session is one stay of a relay in the register, on one incarnation of the database. One goroutine, loop, owns the engine;
+// everything that waits runs beside it and hands back a function for loop to call.
+type session struct {
+	sub      *Subscriber
+	emit     func(*session, *Batch)
+	engine   *engine
+	keeper   *keeper
+	register *register
+	reader   reader
+	settler  settler
+	sweeper  *sweeper
+
+	done    chan func()
+	abandon chan struct{} // closed when nothing in flight is waited for any longer
+	closing <-chan struct{}
+	work    sync.WaitGroup
+
+	reading, settling, storing, sweeping bool
+	stopping                             bool
+	once, more, updated, fullSweep       bool
+	pollPause                            time.Duration
+	pollAt, storeAt, sweepAt, settleAt   time.Time
+	failures                             int
+	err                                  error
+}
+
+// runSession registers a relay and works until closing is closed, the lease or the database's incarnation is lost, or, when
+// limit is not negative, everything there was at the time has been tried once.
+func (s *Subscriber) runSession(closing <-chan struct{}, limit int, emit func(*session, *Batch)) (sent int, err error) {
+	r := &register{db: s.db, schema: s.config.Schema, relayID: uuid.NewString(), lease: s.config.Lease}
+	k := newKeeper(r, limit >= 0)
+	defer k.expire(nil)
+	entered := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Lease)
+	err = r.enter(ctx, s.config.Name)
+	cancel()
+	if err != nil {
+		return 0, err
+	}
+	k.extend(entered)
+	x := &session{
+		sub: s, emit: emit, engine: newEngine(s.config, limit), keeper: k, register: r,
+		reader: newReader(s.db, s.config.Schema, r.anchor), settler: newSettler(s.db, s.config.Schema, r.anchor),
+		sweeper: newSweeper(s.db, s.config.Schema),
+		done:    make(chan func(), 64), abandon: make(chan struct{}), closing: closing,
+		once: limit >= 0, more: true, pollPause: tightPoll, sweepAt: entered.Add(s.config.SweepInterval),
+	}
+	before := s.stats.sent.Load()
+	x.loop()
+	x.finish()
+	return int(s.stats.sent.Load() - before), x.err
+}
+
+// loop is the life of a session.
+func (x *session) loop() {
+	keeping, stopKeeping := context.WithCancel(context.Background())
+	defer stopKeeping()
+	x.work.Go(func() { x.keeper.run(keeping) })
+
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var bound <-chan time.Time
+	closing, lease := x.closing, x.keeper.lease.Done()
+	for {
+		if x.step() {
+			return
+		}
+		timer.Reset(x.pause())
+		select {
+		case f := <-x.done:
+			f()
+		case u := <-x.keeper.updates:
+			x.take(u)
+		case <-timer.C:
+		case <-closing:
+			closing = nil
+			x.stop(nil)
+		case <-lease:
+			lease = nil
+			x.stop(context.Cause(x.keeper.lease))
+		case <-bound:
+			close(x.abandon)
+			return
+		}
+		if x.stopping && bound == nil {
+			bound = time.After(x.sub.config.CloseTimeout)
+		}
+	}
+}
+
+// stop ends reading and sending; what is in flight is still settled. The first reason counts.
+func (x *session) stop(reason error) {
+	if x.stopping {
+		return
+	}
+	x.stopping, x.err = true, errors.Join(x.err, reason)
+	for _, s := range x.engine.shards {
+		x.engine.leave(s)
+	}
+}
+
+// step starts whatever can be started and says whether the session is over.
+func (x *session) step() (over bool) {
+	now := time.Now()
+	if !x.stopping {
+		x.startAll(now)
+	}
+	if x.stopping {
+		x.startSettle(now)
+		return x.engine.idle() && !x.settling && !x.reading && !x.storing && !x.sweeping
+	}
+	return false
+}
+
+func (x *session) startAll(now time.Time) {
+	x.startRead(now)
+	for b := x.engine.nextBatch(now); b != nil; b = x.engine.nextBatch(now) {
+		x.send(b)
+	}
+	if x.once && x.updated && !x.reading && !x.settling && x.engine.idle() {
+		// Nothing is being read, sent or settled, and the steps above started nothing.
+		x.stop(nil)
+		return
+	}
+	x.startSettle(now)
+	x.startStore(now)
+	x.startSweep(now)
+}
+
+// pause is how long nothing can become due.
+func (x *session) pause() time.Duration {
+	at := x.storeAt.Add(storePause)
+	earlier := func(t time.Time, when bool) {
+		if when && t.Before(at) {
+			at = t
+		}
+	}
+	earlier(x.pollAt, !x.reading && !x.stopping)
+	earlier(x.settleAt, !x.settling && len(x.engine.acked) > 0)
+	earlier(x.sweepAt, !x.sweeping && !x.stopping)
+	wake := x.engine.wakeAt()
+	earlier(wake, !wake.IsZero() && x.engine.inFlight < x.engine.config.MaxInFlight && !x.stopping)
+	return max(time.Until(at), time.Millisecond)
+}
+
+// async runs f beside the loop, which then calls what f returned.
+func (x *session) async(f func(ctx context.Context) func()) {
+	x.work.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), max(x.sub.config.Lease, finalBound))
+		defer cancel()
+		x.post(f(ctx))
+	})
+}
+
+// post hands f to the loop, or drops it when nobody waits for it any longer.
+func (x *session) post(f func()) {
+	select {
+	case x.done <- f:
+	case <-x.abandon:
+	}
+}
+
+func (x *session) startRead(now time.Time) {
+	if x.reading || now.Before(x.pollAt) || x.once && !x.more {
+		return
+	}
+	p, ok := x.engine.planRead()
+	if !ok {
+		return
+	}
+	x.reading = true
+	x.async(func(ctx context.Context) func() {
+		res, err := x.reader.read(ctx, p)
+		return func() {
+			x.reading = false
+			if x.failed(err) {
+				x.pollAt = time.Now().Add(backoff(x.failures, x.sub.config.MinBackoff, x.sub.config.MaxBackoff))
+				x.failures++
+				if x.once {
+					x.stop(err)
+				}
+				return
+			}
+			x.failures = 0
+			if x.stopping {
+				return
+			}
+			x.more = x.engine.take(p, res)
+			x.sub.stats.late.Add(int64(res.late))
+			if len(res.items) > 0 {
+				x.pollPause = tightPoll
+			}
+			x.pollAt = time.Time{}
+			if !x.more {
+				x.pollAt = time.Now().Add(x.pollPause)
+				x.pollPause = min(x.pollPause*2, x.sub.config.PollInterval)
+			}
+		}
+	})
+}
+
+func (x *session) startSettle(now time.Time) {
+	if x.settling || now.Before(x.settleAt) || len(x.engine.acked) == 0 {
+		x.release()
+		return
+	}
+	items := x.engine.planSettle(settleLimit)
+	x.settling = true
+	x.async(func(ctx context.Context) func() {
+		mine, err := x.settler.receipts(ctx, items)
+		return func() {
+			x.settling = false
+			if x.failed(err) {
+				// Whether it was written is unknown; writing it again is harmless.
+				x.engine.unsettle(items)
+				x.settleAt = time.Now().Add(x.sub.config.MinBackoff)
+				return
+			}
+			held := 0
+			for _, i := range items {
+				if mine[i.stored.shard] {
+					held++
+				}
+			}
+			x.sub.stats.sent.Add(int64(held))
+			if lost := x.engine.settled(items, mine); len(lost) > 0 {
+				x.sub.stats.fenced.Add(int64(len(items) - held))
+				x.sub.logger.Info("Receipts refused: another relay has taken the shards over", watermill.LogFields{
+					"shards": shardNumbers(lost), "events": len(items) - held,
+				})
+			}
+			x.release()
+		}
+	})
+}
+
+// release gives back the shards nothing of which is in flight any longer.
+func (x *session) release() {
+	if x.storing || x.settling {
+		return
+	}
+	left := x.engine.left()
+	if len(left) == 0 {
+		return
+	}
+	of := tokenFrontiers(left)
+	for _, s := range left {
+		x.engine.lose(s)
+	}
+	x.storing = true
+	x.async(func(ctx context.Context) func() {
+		err := x.settler.release(ctx, of)
+		return func() {
+			x.storing = false
+			x.failed(err) // not released means that the next owner waits for the lease to end
+		}
+	})
+}
+
+func (x *session) startStore(now time.Time) {
+	if x.storing || now.Before(x.storeAt) {
+		return
+	}
+	x.storeAt = now.Add(storePause)
+	moved := x.engine.planStore(now)
+	if len(moved) == 0 {
+		return
+	}
+	of := tokenFrontiers(moved)
+	x.storing = true
+	x.async(func(ctx context.Context) func() {
+		err := x.settler.store(ctx, of)
+		return func() {
+			x.storing = false
+			if x.failed(err) {
+				return
+			}
+			for n, s := range moved {
+				s.stored, s.storedAt = of[n].frontier, now
+			}
+		}
+	})
+}
+
+func (x *session) startSweep(now time.Time) {
+	if x.sweeping || x.once || now.Before(x.sweepAt) {
+		return
+	}
+	x.sweepAt = now.Add(x.sub.config.SweepInterval)
+	of := tokenFrontiers(x.engine.owned())
+	if len(of) == 0 {
+		return
+	}
+	full := x.fullSweep
+	x.sweeping, x.fullSweep = true, false
+	x.async(func(ctx context.Context) func() {
+		items, err := x.sweeper.sweep(ctx, of, full)
+		return func() {
+			x.sweeping = false
+			if x.failed(err) || x.stopping {
+				x.fullSweep = x.fullSweep || full
+				return
+			}
+			if len(items) >= sweepRows {
+				x.sweepAt = time.Now().Add(storePause)
+			}
+			if found := x.engine.takeSwept(items); len(found) > 0 {
+				x.sub.stats.swept.Add(int64(len(found)))
+				x.sub.logger.Error("Events below the frontier had not been sent; sending them now",
+					errors.New("the reader overlooked events: their transaction ids or positions are not this cluster's"),
+					watermill.LogFields{"events": len(found), "first_event_id": found[0].eventID})
+			}
+		}
+	})
+}
+
+// take follows the keeper's update.
+func (x *session) take(u update) {
+	if x.stopping {
+		return
+	}
+	x.updated = true
+	for _, t := range u.lost {
+		if s := x.engine.shards[t.shard]; s != nil && s.token == t {
+			x.engine.lose(s)
+			x.sub.logger.Info("Shard taken over by another relay", watermill.LogFields{"shard": t.shard})
+		}
+	}
+	for _, c := range u.claims {
+		x.engine.adopt(c.token, c.frontier, c.highest)
+		if c.takenOver {
+			x.sub.stats.takeovers.Add(1)
+		}
+	}
+	if len(u.claims) > 0 {
+		x.fullSweep = true
+		x.pollAt = time.Time{}
+		x.sub.logger.Info("Claimed shards", watermill.LogFields{"claimed": len(u.claims), "owned": len(x.engine.owned())})
+	}
+	if owned := x.engine.owned(); !x.once && len(owned) > u.share {
+		for _, s := range owned[u.share:] {
+			x.engine.leave(s)
+		}
+	}
+	if x.once && len(x.engine.shards) == 0 {
+		x.stop(ErrLeaseHeld)
+	}
+}
+
+func (x *session) send(b *Batch) {
+	b.ctx = x.keeper.lease
+	x.work.Go(func() {
+		x.emit(x, b)
+		x.post(func() {
+			failing := x.engine.topics[b.topic].failures > 0
+			failure := x.engine.batchEnded(b, time.Now())
+			x.report(b.topic, failing, failure)
+		})
+	})
+}
+
+// report tells of a batch that failed. An outage is logged when it begins and when it is over, a refused event each time.
+func (x *session) report(topic string, failing bool, failure error) {
+	fields := watermill.LogFields{"topic": topic}
+	switch {
+	case failure == nil && failing && x.engine.topics[topic].failures == 0:
+		x.sub.logger.Info("Events are being sent again", fields)
+	case failure == nil:
+		return
+	case event.IsPermanent(failure):
+		x.sub.logger.Error("An event was refused for good; it and those behind it under the same key wait", failure, fields)
+	case !failing:
+		x.sub.logger.Error("Events could not be sent; trying again until they can", failure, fields)
+	}
+	if failure != nil {
+		x.sub.stats.failed.Add(1)
+		if x.once {
+			x.err = errors.Join(x.err, fmt.Errorf("topic %s: %w", topic, failure))
+		}
+	}
+}
+
+// failed notes a failure of the database. It is logged when it begins and when it is over, not each time.
+func (x *session) failed(err error) bool {
+	switch {
+	case err == nil:
+		if x.sub.databaseDown.CompareAndSwap(true, false) {
+			x.sub.logger.Info("The database answers again", nil)
+		}
+		return false
+	case errors.Is(err, errAnchor):
+		x.stop(err)
+	case x.sub.databaseDown.CompareAndSwap(false, true):
+		x.sub.logger.Error("The database does not answer; trying again until it does", err, nil)
+	}
+	return true
+}
+
+// finish gives up what is left and leaves the register.
+func (x *session) finish() {
+	select {
+	case <-x.abandon:
+	default:
+		close(x.abandon)
+	}
+	x.work.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), finalBound)
+	defer cancel()
+	left := tokenFrontiers(x.engine.left())
+	if err := errors.Join(x.settler.release(ctx, left), x.register.leave(ctx)); err != nil {
+		x.failed(err)
+	}
+}
+
+func tokenFrontiers(shards []*shard) []tokenFrontier {
+	of := make([]tokenFrontier, len(shards))
+	for n, s := range shards {
+		of[n] = tokenFrontier{s.token, s.settled}
+	}
+	return of
+}
+
+func shardNumbers(shards []*shard) []int16 {
+	numbers := make([]int16, len(shards))
+	for n, s := range shards {
+		numbers[n] = s.token.shard
+	}
+	return numbers
+}
+
+// carry sends a message and says how it ended: acknowledged or not, or false for sent if it never left.
+func (x *session) carry(out chan<- *message.Message, msg *message.Message) (sent, acked bool) {
+	select {
+	case out <- msg:
+	case <-x.closing:
+		return false, false
+	case <-x.keeper.lease.Done():
+		return false, false
+	}
+	select {
+	case <-msg.Acked():
+		return true, true
+	case <-msg.Nacked():
+		return true, false
+	case <-x.abandon:
+		return true, false
+	}
+}

@@ -1,0 +1,93 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/lib/pq"
+)
+
+//go:embed sweep.sql
+var sweepSQL string
+
+//go:embed sweep_lowest.sql
+var sweepLowestSQL string
+
+const (
+	sweepWindow = 100_000 // positions of one statement
+	sweepRows   = 1000
+	sweepBudget = 500 * time.Millisecond // of one sweep, after which the next goes on
+	fullSweep   = time.Hour
+)
+
+// sweeper goes over what lies below the settled frontiers, again and again: each sweep goes on where the last one ended, and
+// once an hour, and after a claim, from the beginning.
+type sweeper struct {
+	db            *sql.DB
+	query, lowest string
+	position      int64 // swept up to here; -1 = begin
+	begun         time.Time
+}
+
+func newSweeper(db *sql.DB, schema string) *sweeper {
+	return &sweeper{db: db, query: loadSQL(sweepSQL, schema), lowest: loadSQL(sweepLowestSQL, schema), position: -1}
+}
+
+// sweep returns unsettled events below the frontiers given, at most about sweepRows. It is not for concurrent use.
+func (s *sweeper) sweep(ctx context.Context, of []tokenFrontier, full bool) ([]*item, error) {
+	var shards, positions []int64
+	var snapshots []string
+	var highest int64
+	for _, t := range of {
+		shards = append(shards, int64(t.shard))
+		positions = append(positions, t.position)
+		snapshots = append(snapshots, t.snapshot)
+		highest = max(highest, t.position)
+	}
+	start := time.Now()
+	if full || start.Sub(s.begun) > fullSweep {
+		var lowest int64
+		if err := s.db.QueryRowContext(ctx, s.lowest, pq.Array(shards)).Scan(&lowest); err != nil {
+			return nil, fmt.Errorf("sweep: %w", err)
+		}
+		s.position, s.begun = lowest-1, start
+	}
+	var found []*item
+	for s.position < highest && time.Since(start) < sweepBudget && len(found) < sweepRows {
+		to := min(s.position+sweepWindow, highest)
+		items, err := s.window(ctx, pq.Array(shards), pq.Array(snapshots), pq.Array(positions), s.position, to)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, items...)
+		s.position = to
+		if len(items) >= sweepRows {
+			s.position = items[0].position - 1 // there may be more: go over this window again
+			break
+		}
+	}
+	return found, nil
+}
+
+func (s *sweeper) window(ctx context.Context, shards, snapshots, positions any, from, to int64) ([]*item, error) {
+	rows, err := s.db.QueryContext(ctx, s.query, shards, snapshots, positions, from, to, sweepRows)
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	defer rows.Close()
+	var items []*item
+	for rows.Next() {
+		var row scannedItem
+		if err := rows.Scan(row.columns()...); err != nil {
+			return nil, fmt.Errorf("sweep: %w", err)
+		}
+		items = append(items, row.item())
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	return items, nil
+}
