@@ -5,5 +5,5 @@
 // *message.Message; everything below only reads and writes its metadata and context.
 //
 //	msg := event.New("order.paid", payload, event.Aggregate("order", "4711", 3))
-//	err := publisher.Publish("orders", event.InTx(msg, tx))
+//	err := publisher.Publish("orders", event.InTx(ctx, msg, tx))
 package event

@@ -20,8 +20,9 @@ func TxFromContext(ctx context.Context) (*sql.Tx, bool) {
 	return tx, ok && tx != nil
 }
 
-// InTx puts the transaction into the message's context, where a long-lived outbox publisher finds it, and returns the message.
-func InTx(msg *message.Message, tx *sql.Tx) *message.Message {
-	msg.SetContext(ContextWithTx(msg.Context(), tx))
+// InTx gives the message ctx as its context, with the transaction in it, where a long-lived outbox publisher finds it, and
+// returns the message. ctx governs the insert.
+func InTx(ctx context.Context, msg *message.Message, tx *sql.Tx) *message.Message {
+	msg.SetContext(ContextWithTx(ctx, tx))
 	return msg
 }

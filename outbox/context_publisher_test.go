@@ -38,10 +38,10 @@ func TestMessagesOfOneCallShareOneTransaction(t *testing.T) {
 		publisher := newContextPublisher(t)
 		require.NoError(t, outbox.InTx(t.Context(), db, func(_ context.Context, one *sql.Tx) error {
 			return outbox.InTx(t.Context(), db, func(_ context.Context, other *sql.Tx) error {
-				require.ErrorContains(t, publisher.Publish("orders", event.InTx(named("a"), one), event.InTx(named("b"), other)), "message 1")
-				require.ErrorIs(t, publisher.Publish("orders", event.InTx(named("a"), one), named("b")), outbox.ErrNoTx)
-				require.NoError(t, publisher.Publish("orders", event.InTx(named("c"), one), event.InTx(named("d"), one)))
-				return publisher.Publish("orders", event.InTx(named("e"), other))
+				require.ErrorContains(t, publisher.Publish("orders", event.InTx(t.Context(), named("a"), one), event.InTx(t.Context(), named("b"), other)), "message 1")
+				require.ErrorIs(t, publisher.Publish("orders", event.InTx(t.Context(), named("a"), one), named("b")), outbox.ErrNoTx)
+				require.NoError(t, publisher.Publish("orders", event.InTx(t.Context(), named("c"), one), event.InTx(t.Context(), named("d"), one)))
+				return publisher.Publish("orders", event.InTx(t.Context(), named("e"), other))
 			})
 		}))
 		require.Equal(t, "c d e", writtenIDs(t, db))
@@ -88,7 +88,7 @@ func TestPublisherThatIsClosedRefuses(t *testing.T) {
 			require.NoError(t, long.Close())
 			require.NoError(t, short.Close())
 		}
-		require.ErrorIs(t, long.Publish("orders", event.InTx(named("a"), tx)), wsql.ErrPublisherClosed)
+		require.ErrorIs(t, long.Publish("orders", event.InTx(t.Context(), named("a"), tx)), wsql.ErrPublisherClosed)
 		require.ErrorIs(t, short.Publish("orders", named("a")), wsql.ErrPublisherClosed)
 		_, err := tx.ExecContext(ctx, "select 1")
 		return err

@@ -5,7 +5,7 @@
 //
 //	err := outbox.InTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
 //		// business writes on tx
-//		return publisher.Publish("orders", event.InTx(msg, tx)) // a ContextPublisher, made once
+//		return publisher.Publish("orders", event.InTx(ctx, msg, tx)) // a ContextPublisher, made once
 //	})
 //
 // Reading is Subscriber, a Watermill subscriber for the forwarder. No row of the outbox is ever updated. The tables are made

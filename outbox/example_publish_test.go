@@ -30,7 +30,7 @@ func ExampleInTx() {
 				return err
 			}
 			msg := event.New("order.paid", []byte(`{"amount":100}`), event.Aggregate("order", id, version+1))
-			return publisher.Publish("orders", event.InTx(msg, tx))
+			return publisher.Publish("orders", event.InTx(ctx, msg, tx))
 		})
 	}
 	fmt.Println(pay("4711", 1))

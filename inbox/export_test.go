@@ -1,0 +1,6 @@
+package inbox
+
+var (
+	EncodeHeaders = encodeHeaders
+	DecodeHeaders = decodeHeaders
+)
