@@ -27,7 +27,8 @@ func TestNewEventParsesToWhatItWasMadeOf(t *testing.T) {
 }
 
 func TestGeneratedIDsDiffer(t *testing.T) {
-	require.NotEqual(t, event.New("a", nil).UUID, event.New("a", nil).UUID)
+	first, second := event.New("a", nil), event.New("a", nil)
+	require.NotEqual(t, first.UUID, second.UUID)
 }
 
 func TestEveryBadFieldIsNamed(t *testing.T) {

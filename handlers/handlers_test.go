@@ -24,7 +24,9 @@ type OrderPaid struct {
 }
 
 // inTx gives the message a transaction that no handler here uses.
-func inTx(msg *message.Message) *message.Message { return event.InTx(context.Background(), msg, &sql.Tx{}) }
+func inTx(msg *message.Message) *message.Message {
+	return event.InTx(context.Background(), msg, &sql.Tx{})
+}
 
 func TestAHandlerGetsTheDecodedEventAndTheTransaction(t *testing.T) {
 	msg := inTx(event.New("order.paid", []byte(`{"order":"4711","amount":3}`)))

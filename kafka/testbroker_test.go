@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,28 +15,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
+	"github.com/millrace-go/millrace/internal/testkit"
 	"github.com/millrace-go/millrace/kafka"
 )
 
-// shared is the broker of every test that injects no fault: the one MILLRACE_KAFKA_BROKERS names, or an embedded one.
+// shared is the broker of every test that injects no fault: the embedded one or Apache Kafka, as testkit is told.
 var shared kafka.Connection
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	stop := func() {}
-	if brokers := os.Getenv("MILLRACE_KAFKA_BROKERS"); brokers != "" {
-		shared.Brokers = strings.Split(brokers, ",")
-	} else {
-		cluster, err := kfake.NewCluster(clusterOptions()...)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "embedded broker:", err)
-			return 1
-		}
-		shared.Brokers, stop = cluster.ListenAddrs(), cluster.Close
+	var err error
+	if shared.Brokers, err = testkit.Brokers(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	code := m.Run()
-	stop()
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // has goroutines of its own
 	if code == 0 && !fuzzing {
 		// Watermill's suite leaves the goroutines of its own multiplying subscriber behind.

@@ -16,6 +16,9 @@ import (
 // kafkaTimeout bounds one call to the broker, however many records it reads.
 const kafkaTimeout = time.Minute
 
+// Brokers is Kafka for a TestMain, which has no test to fail.
+func Brokers() ([]string, error) { return brokers() }
+
 // Kafka returns the addresses of the test process's broker.
 func Kafka(t testing.TB) []string {
 	t.Helper()

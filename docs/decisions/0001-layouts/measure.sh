@@ -17,9 +17,9 @@ measure alone
 
 # A forgotten session: it has a snapshot and does nothing.
 coproc forgotten { psql -X -q -At "$database"; }
-echo "begin isolation level repeatable read; select txid_current();" >&"${forgotten[1]}"
+session=$forgotten_PID
+echo 'begin isolation level repeatable read; select txid_current();' >&"${forgotten[1]}"
 read -r _ <&"${forgotten[0]}"
 measure "open transaction"
-echo "rollback;" >&"${forgotten[1]}"
-exec {forgotten[1]}>&-
-wait "$forgotten_PID"
+printf 'rollback;\n\\q\n' >&"${forgotten[1]}"
+wait "$session"
