@@ -21,7 +21,7 @@ func (s *Store) List(ctx context.Context, filter Filter) ([]DeadLetter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inbox: list: %w", err)
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err is looked at
+	defer rows.Close()
 	var page []DeadLetter
 	for rows.Next() {
 		var d DeadLetter

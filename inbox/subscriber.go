@@ -142,7 +142,7 @@ func (s *Subscriber) due(ctx context.Context, topic string) ([]*message.Message,
 	if err != nil {
 		return nil, fmt.Errorf("inbox: read due events: %w", err)
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err is looked at
+	defer rows.Close()
 	var due []*message.Message
 	for rows.Next() {
 		msg, err := s.message(ctx, topic, rows)

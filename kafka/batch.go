@@ -36,7 +36,7 @@ func encodeBatch(items []item, p producer, compressor kgo.Compressor) []byte {
 		last = max(last, timestamp)
 		record := kmsg.Record{
 			TimestampDelta64: timestamp - first,
-			OffsetDelta:      int32(i), //nolint:gosec // a chunk is small
+			OffsetDelta:      int32(i),
 			Key:              it.record.Key,
 			Value:            it.record.Value,
 		}
@@ -46,7 +46,7 @@ func encodeBatch(items []item, p producer, compressor kgo.Compressor) []byte {
 		}
 		record.Headers = headers
 		body = record.AppendTo(body[:0])[1:] // without the length, still one byte of 0
-		records = kbin.AppendVarint(records, int32(len(body)))
+		records = kbin.AppendVarint(records, int32(len(body))) //nolint:gosec // bounded by the batch's limit
 		records = append(records, body...)
 	}
 	codec := kgo.CodecNone

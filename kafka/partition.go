@@ -22,7 +22,7 @@ type pending struct {
 type partition struct {
 	subscription *subscription
 	number       int32
-	ctx          context.Context // of its messages; nothing else uses it
+	ctx          context.Context //nolint:containedctx // that of its messages; nothing else uses it
 	cancel       context.CancelFunc
 	ending       <-chan struct{} // closed: the subscription ends
 	stopping     chan struct{}   // closed: no message is handed out any more

@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -85,7 +86,11 @@ func start(router *message.Router) (stop func()) {
 	ended := make(chan error)
 	go func() { ended <- router.Run(context.Background()) }()
 	<-router.Running()
-	return func() { _ = router.Close(); <-ended }
+	return func() {
+		if err := errors.Join(router.Close(), <-ended); err != nil {
+			panic(err)
+		}
+	}
 }
 
 func exampleDatabase() (db *sql.DB, done func()) {

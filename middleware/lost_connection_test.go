@@ -85,7 +85,7 @@ func (p *proxy) serve(client net.Conn) {
 			silent.Store(true)
 			p.cut.Add(1)
 		}
-		if _, err := server.Write(buffer[:n]); err != nil && err != io.EOF {
+		if _, err := server.Write(buffer[:n]); err != nil && !errors.Is(err, io.EOF) {
 			break
 		}
 	}

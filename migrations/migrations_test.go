@@ -40,7 +40,7 @@ func TestUpByEightReplicasAtOnceSucceedsForEach(t *testing.T) {
 			db, err := sql.Open(driver, dsn)
 			require.NoError(t, err)
 			wg.Go(func() {
-				defer db.Close() //nolint:errcheck // the trial is over
+				defer db.Close()
 				<-start
 				errs[i] = migrations.Up(context.Background(), db, migrations.Config{})
 			})
@@ -97,7 +97,7 @@ func TestSchemasAreIndependent(t *testing.T) {
 	require.NoError(t, migrations.Down(t.Context(), db, migrations.Config{Schema: "order"}))
 	require.NoError(t, migrations.Down(t.Context(), db, migrations.Config{Schema: "order"}))
 	require.Equal(t, 4, scan[int](t, db, "select count(*) from order_2.outbox_shard"))
-	require.Equal(t, "", scan[string](t, db, `select coalesce(to_regclass('"order".outbox')::text, '')`))
+	require.Empty(t, scan[string](t, db, `select coalesce(to_regclass('"order".outbox')::text, '')`))
 	require.NoError(t, migrations.Up(t.Context(), db, migrations.Config{Schema: "order", Shards: 5}), "and up again")
 }
 
