@@ -19,7 +19,7 @@ func (s *Subscriber) checkSequence(ctx context.Context) error {
 	var last, highest int64
 	var name string
 	if err := s.db.QueryRowContext(ctx, loadSQL(sequenceSQL, s.config.Schema)).Scan(&last, &highest, &name); err != nil {
-		return fmt.Errorf("outbox: check position sequence: %w", err)
+		return fmt.Errorf("outbox: check position sequence: %w", explain(err))
 	}
 	if last < highest {
 		return fmt.Errorf("%w: last value %d, highest position %d; with writers stopped, run: select setval('%s', %d)",
