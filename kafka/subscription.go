@@ -18,6 +18,8 @@ import (
 )
 
 const (
+	// metadataMaxAge is how long it takes at most until a partition that was added is read.
+	metadataMaxAge = 30 * time.Second
 	// commitTimeout bounds the last commit before a partition is let go.
 	commitTimeout = 10 * time.Second
 	// patience is how long fetching waits for a full partition before it goes on without that one.
@@ -59,6 +61,7 @@ func newSubscription(config SubscriberConfig, topic string, logger watermill.Log
 		// Where records were lost under us, reading again is the only way to skip none.
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(500*time.Millisecond), // a resumed partition joins the next fetch
+		kgo.MetadataMaxAge(metadataMaxAge),
 	)
 	if config.ReadCommitted {
 		options = append(options, kgo.FetchIsolationLevel(kgo.ReadCommitted()))

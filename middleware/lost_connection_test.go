@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/url"

@@ -45,8 +45,9 @@ type Config struct {
 	// ReplayInterval is how long a replay of a dead letter waits at most before its handler runs. Default 1 s.
 	ReplayInterval time.Duration
 
-	// CloseTimeout bounds how long closing waits for handlers and for events in flight. What is unfinished by then is redone
-	// after the next start. Default 30 s.
+	// CloseTimeout bounds how long closing waits for handlers and for events in flight. What is unfinished by then has its
+	// context ended and is redone after the next start; a handler that ignores its context is waited for 10 s more, and then
+	// Run and Close return Watermill's "router close timeout". Default 30 s.
 	CloseTimeout time.Duration
 }
 
