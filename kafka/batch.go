@@ -45,7 +45,7 @@ func encodeBatch(items []item, p producer, compressor kgo.Compressor) []byte {
 			headers = append(headers, kmsg.Header{Key: header.Key, Value: header.Value})
 		}
 		record.Headers = headers
-		body = record.AppendTo(body[:0])[1:] // without the length, still one byte of 0
+		body = record.AppendTo(body[:0])[1:]                   // without the length, still one byte of 0
 		records = kbin.AppendVarint(records, int32(len(body))) //nolint:gosec // bounded by the batch's limit
 		records = append(records, body...)
 	}

@@ -31,7 +31,7 @@ const (
 
 // recordSize is the length of the first record of a batch as Kafka counts it.
 func recordSize(r *kgo.Record) int {
-	bytes := func(n int) int { return kbin.VarintLen(int32(min(n, maxHeaderCount))) + n } //nolint:gosec // bounded
+	bytes := func(n int) int { return kbin.VarintLen(int32(min(n, maxHeaderCount))) + n }               //nolint:gosec // bounded
 	size := 1 + 1 + 1 + bytes(len(r.Key)) + bytes(len(r.Value)) + kbin.VarintLen(int32(len(r.Headers))) //nolint:gosec // few
 	for _, header := range r.Headers {
 		size += bytes(len(header.Key)) + bytes(len(header.Value))
