@@ -82,8 +82,11 @@ func TestPublishNewWaitsForTheOtherWriter(t *testing.T) {
 		done := make(chan []outbox.Conflict, 1)
 		go func() {
 			var conflicts []outbox.Conflict
-			_ = outbox.InTx(context.Background(), db, func(_ context.Context, tx *sql.Tx) (err error) {
-				conflicts, err = newPublisher(t, tx).PublishNew("orders", named("a"))
+			_ = outbox.InTx(context.Background(), db, func(_ context.Context, tx *sql.Tx) error {
+				p, err := outbox.NewPublisher(tx, outbox.PublisherConfig{}, nil)
+				if err == nil {
+					conflicts, err = p.PublishNew("orders", named("a"))
+				}
 				return err
 			})
 			done <- conflicts

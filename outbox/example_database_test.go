@@ -45,12 +45,15 @@ func printOutbox(db *sql.DB) {
 	if err != nil {
 		panic(err)
 	}
-	defer rows.Close() //nolint:errcheck // an example
+	defer rows.Close()
 	for rows.Next() {
 		var topic, eventType, aggregate, payload string
 		if err := rows.Scan(&topic, &eventType, &aggregate, &payload); err != nil {
 			panic(err)
 		}
 		fmt.Println(strings.Join(strings.Fields(topic+" "+eventType+" "+aggregate+" "+payload), " "))
+	}
+	if err := rows.Err(); err != nil {
+		panic(err)
 	}
 }

@@ -186,15 +186,15 @@ func startProxy(t *testing.T, dsn string) *proxy {
 }
 
 func (p *proxy) serve(client net.Conn) {
-	defer client.Close() //nolint:errcheck // a test's connection
+	defer client.Close()
 	server, err := net.Dial("tcp", p.server)
 	if err != nil {
 		return
 	}
-	defer server.Close() //nolint:errcheck // likewise
+	defer server.Close()
 	var deaf atomic.Bool
 	p.wg.Go(func() {
-		defer client.Close() //nolint:errcheck // likewise
+		defer client.Close()
 		buffer := make([]byte, 1<<16)
 		for {
 			n, err := server.Read(buffer)

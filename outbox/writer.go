@@ -158,7 +158,7 @@ func (w *writer) trace(rows []stored) {
 func (w *writer) close() { w.closed.Store(true) }
 
 func scanStrings(rows *sql.Rows) (values []sql.NullString, err error) {
-	defer rows.Close() //nolint:errcheck // rows.Err tells
+	defer rows.Close()
 	for rows.Next() {
 		var value sql.NullString
 		if err := rows.Scan(&value); err != nil {

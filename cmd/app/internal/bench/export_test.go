@@ -1,0 +1,7 @@
+package bench
+
+var (
+	Rate       = rate
+	Compare    = compare
+	Percentile = percentile
+)

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/spf13/cobra"
+
+	"github.com/millrace-go/millrace/config"
+	"github.com/millrace-go/millrace/forwarder"
+	"github.com/millrace-go/millrace/kafka"
+	"github.com/millrace-go/millrace/outbox"
+)
+
+// roleRelay takes events from the outbox to Kafka.
+const roleRelay = "relay"
+
+func newRun(a *app) *cobra.Command {
+	var roles []string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Relay events from the outbox to Kafka, as a long-running process",
+		Long: `Relays committed events from the outbox to Kafka until it is stopped. Run as many as you like: they share the work.
+Handlers live in your own program. The tables must be there: "millrace migrate up".
+
+--listen serves /livez, /readyz (503 until it relays, or while PostgreSQL or Kafka is away) and /metrics for
+Prometheus. SIGTERM and Ctrl-C finish what is in flight; SIGTERM exits 0, Ctrl-C 130.`,
+		Args: cobra.NoArgs,
+		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
+			if !slices.Equal(roles, []string{roleRelay}) {
+				return usage{fmt.Errorf("--roles %v: the only role is %s", roles, roleRelay)}
+			}
+			a.resume = "Run it again to go on; nothing is lost meanwhile."
+			c, s, err := a.prepare(cmd, need{postgres: true, kafka: true})
+			if err != nil {
+				return err
+			}
+			a.serves = true
+			err = errors.Join(a.relay(cmd.Context(), c), s.close())
+			var stopped interrupted
+			if err == nil && errors.As(context.Cause(cmd.Context()), &stopped) && stopped.signal != syscall.SIGTERM {
+				return stopped
+			}
+			return err
+		}),
+	}
+	cmd.Flags().StringSliceVar(&roles, "roles", []string{roleRelay}, "what to do: relay")
+	cmd.Flags().String("listen", "", "address of health and metrics (MILLRACE_LISTEN), default 127.0.0.1:8481")
+	databaseFlags(cmd)
+	kafkaFlags(cmd, "embedded")
+	stateFlags(cmd)
+	return cmd
+}
+
+func (a *app) relay(ctx context.Context, c config.Config) error {
+	logger := a.logger(c.Log)
+	db, err := openMigrated(ctx, c.DatabaseURL, c.Schema)
+	if err != nil {
+		return err
+	}
+	err = relayUntil(ctx, db, c, logger)
+	return errors.Join(err, db.Close())
+}
+
+func relayUntil(ctx context.Context, db *sql.DB, c config.Config, logger watermill.LoggerAdapter) (err error) {
+	brokers, err := connection(c.Kafka)
+	if err != nil {
+		return err
+	}
+	if err := reachBrokers(ctx, brokers); err != nil {
+		return err
+	}
+	publisher, err := kafka.NewPublisher(publisherConfig(c, brokers), logger)
+	if err != nil {
+		return usage{err}
+	}
+	defer func() { err = errors.Join(err, publisher.Close()) }()
+	relay, err := forwarder.NewForwarder(db, publisher, forwarderConfig(c), logger)
+	if err != nil {
+		return usage{err}
+	}
+	health, err := newHealth(db, brokers, c.Schema, relay)
+	if err != nil {
+		return err
+	}
+	server, err := serve(ctx, c.Listen, health.handler())
+	if err != nil {
+		health.close()
+		return err
+	}
+	logger.Info("Relay starts", watermill.LogFields{"listen": server.address()})
+
+	running := make(chan error, 1)
+	go func() { running <- relay.Run(context.WithoutCancel(ctx)) }()
+	select {
+	case err = <-running:
+	case <-ctx.Done():
+		health.stopping()
+		err = errors.Join(relay.Close(), <-running)
+	}
+	logger.Info("Relay has stopped", nil)
+	err = errors.Join(err, server.close())
+	health.close()
+	return err
+}
+
+func publisherConfig(c config.Config, brokers kafka.Connection) kafka.PublisherConfig {
+	return kafka.PublisherConfig{
+		Connection: brokers, Partitioner: kafka.Partitioner(c.Kafka.Partitioner), Compression: kafka.Compression(c.Kafka.Compression),
+		MaxMessageBytes: c.Kafka.MaxMessageBytes, AllowAutoTopicCreation: c.Kafka.CreateTopics, CloseTimeout: c.Relay.CloseTimeout,
+	}
+}
+
+func forwarderConfig(c config.Config) forwarder.Config {
+	return forwarder.Config{CloseTimeout: c.Relay.CloseTimeout, Outbox: outbox.SubscriberConfig{
+		Schema: c.Schema, Name: c.Relay.Name, Lease: c.Relay.Lease, PollInterval: c.Relay.PollInterval,
+		BatchSize: c.Relay.BatchSize, MaxInFlight: c.Relay.MaxInFlight,
+		MaxUnsettled: c.Relay.MaxUnsettled, MaxUnsettledBytes: int64(c.Relay.MaxUnsettledBytes),
+		SweepInterval: c.Relay.SweepInterval, CloseTimeout: c.Relay.CloseTimeout,
+	}}
+}
