@@ -155,5 +155,5 @@ func (p *carrierPublisher) isRefused(b *outbox.Batch) bool {
 func (p *carrierPublisher) refuse(b *outbox.Batch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refused[b.Topic()] = b.Generation()
+	p.refused[b.Topic()] = max(p.refused[b.Topic()], b.Generation())
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -70,7 +69,6 @@ type Forwarder struct {
 	subscriber *outbox.Subscriber
 	publisher  *carrierPublisher
 	ownRouter  bool
-	run        atomic.Bool
 }
 
 // NewForwarder makes a forwarder. Any message.Publisher will do and is given one event at a time; one that is also a
@@ -104,7 +102,6 @@ func NewForwarder(db *sql.DB, publisher message.Publisher, config Config, logger
 // Run relays until ctx ends or Close is called. On the user's own router it is that router's Run which counts, and this
 // must not be called.
 func (f *Forwarder) Run(ctx context.Context) error {
-	f.run.Store(true)
 	if err := f.component.Run(ctx); err != nil {
 		return fmt.Errorf("forwarder: %w", err)
 	}
@@ -129,8 +126,12 @@ func (f *Forwarder) Stats() outbox.Stats { return f.subscriber.Stats() }
 // does the same.
 func (f *Forwarder) Close() error {
 	var err error
-	if f.ownRouter && f.run.Load() { // a router that never ran would wait for its handlers
-		err = f.component.Close()
+	if f.ownRouter {
+		select {
+		case <-f.Running():
+			err = f.component.Close()
+		default: // a router that never came to run would wait for its handlers
+		}
 	}
 	if err = errors.Join(err, f.subscriber.Close()); err != nil {
 		return fmt.Errorf("forwarder: %w", err)

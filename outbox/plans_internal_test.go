@@ -16,10 +16,7 @@ import (
 	"github.com/millrace-go/millrace/internal/testkit"
 )
 
-const (
-	millionRows = 1_000_000
-	backlogRows = 20_000 // the last ones, without receipts
-)
+const backlogRows = 20_000 // the last ones, without receipts
 
 // statement is one of the hot statements with its parameters, and what its plan may touch.
 type statement struct {
@@ -34,16 +31,19 @@ type statement struct {
 // A plan that is good with the first thousand events and reads the whole table with the first million would show in
 // production only. Servers choose between a plan for the values at hand and one for all values; neither may be bad.
 func TestNoHotStatementReadsOrSortsTheWholeTable(t *testing.T) {
-	for name, xid := range map[string]string{
-		"many small transactions": `(700 + n / 3)::text::xid8`,
-		"one bulk import":         `'700'::xid8`,
+	for name, table := range map[string]struct {
+		rows int
+		xid  string
+	}{
+		"many small transactions": {1_000_000, `(700 + n / 3)::text::xid8`},
+		"one bulk import":         {200_000, `'700'::xid8`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := testkit.Migrated(t)
 			began := time.Now()
-			load(t, db, xid)
-			t.Logf("loaded %d events in %s", millionRows, time.Since(began))
-			statements := hotStatements(t, db)
+			load(t, db, table.rows, table.xid)
+			t.Logf("loaded %d events in %s", table.rows, time.Since(began))
+			statements := hotStatements(t, db, int64(table.rows))
 			for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 				for _, s := range statements {
 					t.Run(mode+"/"+s.name, func(t *testing.T) { checkPlan(t, db, mode, s) })
@@ -53,14 +53,14 @@ func TestNoHotStatementReadsOrSortsTheWholeTable(t *testing.T) {
 	}
 }
 
-func load(t *testing.T, db *sql.DB, xid string) {
+func load(t *testing.T, db *sql.DB, n int, xid string) {
 	t.Helper()
 	restore := dropIndexes(t, db)
 	run(t, db, fmt.Sprintf(`insert into millrace.outbox (event_id, topic, aggregate_type, aggregate_id, aggregate_version, event_type, partition_key, payload, xid)
 		select 'event-' || n, 'orders', 'order', mod(n, 10000), n / 10000 + 1, 'order.changed', mod(n, 10000), decode(repeat('00', 100), 'hex'), %s
-		  from generate_series(1, %d) n`, xid, millionRows))
+		  from generate_series(1, %d) n`, xid, n))
 	run(t, db, `insert into millrace.outbox_receipt (shard, position, attempts, claim_version)
-		select shard, position, 1, 1 from millrace.outbox where position <= $1`, millionRows-backlogRows)
+		select shard, position, 1, 1 from millrace.outbox where position <= $1`, n-backlogRows)
 	restore()
 	run(t, db, `vacuum analyze millrace.outbox, millrace.outbox_receipt`)
 	run(t, db, `insert into millrace.outbox_relay (relay_id, name, lease_until)
@@ -101,20 +101,20 @@ func dropIndexes(t *testing.T, db *sql.DB) (restore func()) {
 	}
 }
 
-func hotStatements(t *testing.T, db *sql.DB) []statement {
+func hotStatements(t *testing.T, db *sql.DB, end int64) []statement {
 	t.Helper()
 	var shards, from, zero, begin, group, wanted, window []int64
 	var claims, snapshots []string
 	var versions []int64
 	for n := range int64(64) {
 		shards, group, wanted = append(shards, n), append(group, 1), append(wanted, 31)
-		from, zero, begin, window = append(from, millionRows-backlogRows), append(zero, 0), append(begin, 0), append(window, resumeWindow)
+		from, zero, begin, window = append(from, end-backlogRows), append(zero, 0), append(begin, 0), append(window, resumeWindow)
 		snapshots, versions = append(snapshots, "900:900:"), append(versions, 1)
 		claims = append(claims, one[string](t, db, `select claim_id from millrace.outbox_shard where shard = $1`, n))
 	}
 	last := make([]int64, len(shards))
 	for n := range last {
-		last[n] = millionRows
+		last[n] = end
 	}
 	relay := one[string](t, db, `select relay_id from millrace.outbox_relay limit 1`)
 	anchor := one[string](t, db, `select millrace.anchor()`)
@@ -127,7 +127,7 @@ func hotStatements(t *testing.T, db *sql.DB) []statement {
 		of, positions, unknown, attempts []int64
 		ids                              []string
 	}{}
-	rows, err := db.QueryContext(t.Context(), `select shard, position, event_id from millrace.outbox where position > $1 order by position limit 1000`, millionRows-backlogRows)
+	rows, err := db.QueryContext(t.Context(), `select shard, position, event_id from millrace.outbox where position > $1 order by position limit 1000`, end-backlogRows)
 	require.NoError(t, err)
 	for rows.Next() {
 		var shard, position int64
@@ -147,7 +147,7 @@ func hotStatements(t *testing.T, db *sql.DB) []statement {
 		{"read that resumes", readSQL, []any{shards, begin, group, []string{now}, wanted, window, 1 << 30, lateLimit, 0, nil, rangeLimit}, read, resumeWindow + 64, 4 * resumeWindow},
 		{"settle of 1000", settleSQL, []any{shards, claims, versions, anchor, acked.of, acked.positions, acked.ids, acked.unknown, acked.unknown, acked.attempts},
 			[]string{position}, 1000, 12_000},
-		{"sweep", sweepSQL, []any{shards, snapshots, from, sweepWindow, 2 * sweepWindow, sweepRows}, []string{position, receipt}, sweepWindow + 64, sweepWindow / 20},
+		{"sweep", sweepSQL, []any{shards, snapshots, from, 0, sweepWindow, sweepRows}, []string{position, receipt}, sweepWindow + 64, sweepWindow / 20},
 		{"sweep: lowest position", sweepLowestSQL, []any{shards}, []string{position}, 64, 1000},
 		{"claim: highest position", highestSQL, []any{shards}, []string{position}, 64, 1000},
 		{"claim", claimSQL, []any{relay, uuid.NewString(), 64, []string{}, anchor}, nil, 0, 2000},
@@ -206,7 +206,7 @@ func checkPlan(t *testing.T, db *sql.DB, mode string, s statement) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &plans))
 	plan := plans[0].Plan
-	t.Logf("%.1f ms, %.0f buffers", plans[0].Time, plan.Hit+plan.Read)
+	buffers := plan.Hit + plan.Read
 
 	var text strings.Builder
 	explain := func() string {
@@ -227,6 +227,9 @@ func checkPlan(t *testing.T, db *sql.DB, mode string, s statement) {
 	walk = func(n planNode) {
 		for _, child := range n.Plans {
 			walk(child)
+			if child.Type == "ModifyTable" { // not among those of the step above
+				buffers += child.Hit + child.Read
+			}
 		}
 		if n.Table == "outbox" || n.Table == "outbox_receipt" {
 			if n.Type != "ModifyTable" && !strings.HasPrefix(n.Type, "Insert") {
@@ -240,7 +243,8 @@ func checkPlan(t *testing.T, db *sql.DB, mode string, s statement) {
 		require.Zero(t, n.TempBlocks, "%s", explainOnce(explain))
 	}
 	walk(plan)
-	require.LessOrEqual(t, plan.Hit+plan.Read, s.buffers, "%s", explainOnce(explain))
+	t.Logf("%.1f ms, %.0f buffers", plans[0].Time, buffers)
+	require.LessOrEqual(t, buffers, s.buffers, "%s", explainOnce(explain))
 }
 
 // explainOnce puts off making the text until a message needs it.

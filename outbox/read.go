@@ -17,6 +17,11 @@ var readSQL string
 // or failed over. What the session remembers of positions and transaction ids means nothing there.
 var errAnchor = errors.New("the database is another incarnation than the one the shards were claimed on")
 
+// rangeLimit is how many events of one transaction, or of all transactions younger than the frontier, a read looks through
+// for late ones before it leaves them to be drained in pages. It keeps the expected cost of a read, and so its plan, the same
+// whatever the size of the table.
+const rangeLimit = 200
+
 // readPlan is what one read asks for. See read.sql.
 type readPlan struct {
 	shards        []*shard
@@ -61,12 +66,12 @@ func (r reader) read(ctx context.Context, p readPlan) (readResult, error) {
 		}
 		shards[k], positions[k], groups[k], wanted[k] = int64(s.token.shard), s.read.position, g, int64(p.wanted[k])
 	}
-	var drainSnapshot any
+	var drainSnapshot, perRange any = nil, rangeLimit
 	if p.drainSnapshot != "" {
-		drainSnapshot = p.drainSnapshot
+		drainSnapshot, perRange = p.drainSnapshot, nil
 	}
 	rows, err := r.db.QueryContext(ctx, r.query, pq.Array(shards), pq.Array(positions), pq.Array(groups), pq.Array(snapshots),
-		pq.Array(wanted), pq.Array(p.resume), p.maxBytes, p.maxLate, p.drainAfter, drainSnapshot)
+		pq.Array(wanted), pq.Array(p.resume), p.maxBytes, p.maxLate, p.drainAfter, drainSnapshot, perRange)
 	if err != nil {
 		return readResult{}, fmt.Errorf("read: %w", err)
 	}

@@ -5,8 +5,10 @@ import (
 	"time"
 )
 
-// lateLimit bounds the late events of one read; more are drained in pages.
-const lateLimit = 5000
+const (
+	lateLimit = 5000           // late events of one read; more are drained in pages
+	never     = 24 * time.Hour // much longer than a limited run
+)
 
 // engine decides what a relay does: what to read, what to send, what to settle, what to store. It does no I/O and is used
 // by one goroutine, so that every decision can be tested without a database.
@@ -37,6 +39,9 @@ type drain struct {
 }
 
 func newEngine(config SubscriberConfig, limit int) *engine {
+	if limit >= 0 { // each event is tried once
+		config.MinBackoff, config.MaxBackoff, config.MinHold, config.MaxHold = never, never, never, never
+	}
 	return &engine{config: config, shards: map[int16]*shard{}, topics: map[string]*topicQueue{}, swept: map[int64]*shard{}, limit: limit}
 }
 
@@ -100,18 +105,28 @@ func (e *engine) owned() []*shard {
 	return owned
 }
 
+// room is how many more events may be taken in.
+func (e *engine) room() int {
+	room := e.config.MaxUnsettled - e.rows
+	if e.limit >= 0 {
+		room = min(room, e.limit)
+	}
+	return room
+}
+
 // planRead says what to read next, if there is room in memory for anything.
 func (e *engine) planRead() (readPlan, bool) {
-	free := e.config.MaxUnsettled - e.rows
-	if e.limit >= 0 {
-		free = min(free, e.limit)
-	} else if e.rows > 0 && free < e.config.MaxUnsettled/8 {
+	free := e.room()
+	if e.limit < 0 && e.rows > 0 && free < e.config.MaxUnsettled/8 {
 		return readPlan{}, false // many small reads cost more than a little patience
 	}
 	bytes := e.config.MaxUnsettledBytes - e.bytes
 	shards := e.owned()
 	if e.drain != nil {
 		shards = slices.DeleteFunc(slices.Clone(e.drain.shards), func(s *shard) bool { return s.gone || s.leaving })
+		if len(shards) == 0 {
+			e.drain, shards = nil, e.owned()
+		}
 	}
 	if free <= 0 || bytes <= 0 || len(shards) == 0 {
 		return readPlan{}, false
@@ -170,6 +185,12 @@ func (e *engine) take(p readPlan, r readResult) (more bool) {
 }
 
 func (e *engine) takeAll(p readPlan, r readResult) (more bool) {
+	// There is room for the late or for the new ones. What is new can wait, the last first.
+	for k := len(r.items) - 1; k >= 0 && len(r.items) > e.room(); k-- {
+		if !r.items[k].late {
+			r.items, r.cut = slices.Delete(r.items, k, k+1), true
+		}
+	}
 	perShard := make(map[int16][]*item, len(p.shards))
 	for _, i := range r.items {
 		perShard[i.stored.shard] = append(perShard[i.stored.shard], i)

@@ -104,16 +104,15 @@ func (q *topicQueue) ended(items []*item, verdicts []verdict, now time.Time, c S
 		}
 		h := q.held[i.key()]
 		probe := h != nil && h.probing && h.items[0] == i
+		if probe && (err == nil || i.shard.gone) {
+			q.ready = slices.Concat(h.items[1:], q.ready) // of a shard that was lost and came back, if i's is gone
+			delete(q.held, i.key())
+		}
 		switch {
 		case i.shard.gone:
-			delete(q.held, i.key())
 		case err == nil:
 			i.receipt = verdicts[n].receipt
 			acked = append(acked, i)
-			if probe {
-				q.ready = slices.Concat(h.items[1:], q.ready)
-				delete(q.held, i.key())
-			}
 		case event.IsPermanent(err), probe:
 			if h == nil {
 				h = &heldKey{}
@@ -148,6 +147,13 @@ func (q *topicQueue) ended(items []*item, verdicts []verdict, now time.Time, c S
 // restart begins a new generation. Only when no batch is in flight is it certain what was sent; then everything unsent
 // goes again in its old order, ahead of the rest.
 func (q *topicQueue) restart() {
+	q.failed = slices.DeleteFunc(q.failed, func(i *item) bool { // also what came before the refused event under its key
+		h := q.held[i.key()]
+		if h != nil {
+			h.items = append(h.items, i)
+		}
+		return h != nil
+	})
 	for _, h := range q.held {
 		slices.SortFunc(h.items, bySeq)
 	}

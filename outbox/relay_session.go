@@ -39,6 +39,7 @@ type session struct {
 	work    sync.WaitGroup
 
 	reading, settling, storing, sweeping bool
+	full                                 bool // nothing can be read: there is no room, or no shard
 	stopping                             bool
 	once, more, updated, fullSweep       bool
 	pollPause                            time.Duration
@@ -64,7 +65,7 @@ func (s *Subscriber) runSession(closing <-chan struct{}, limit int, emit func(*s
 	x := &session{
 		sub: s, emit: emit, engine: newEngine(s.config, limit), keeper: k, register: r,
 		reader: newReader(s.db, s.config.Schema, r.anchor), settler: newSettler(s.db, s.config.Schema, r.anchor),
-		sweeper: newSweeper(s.db, s.config.Schema),
+		sweeper: newSweeper(s.db, s.config.Schema, s.config.SweepInterval),
 		done:    make(chan func(), 64), abandon: make(chan struct{}), closing: closing,
 		once: limit >= 0, more: true, pollPause: tightPoll, sweepAt: entered.Add(s.config.SweepInterval),
 	}
@@ -152,13 +153,13 @@ func (x *session) startAll(now time.Time) {
 
 // pause is how long nothing can become due.
 func (x *session) pause() time.Duration {
-	at := x.storeAt.Add(storePause)
+	at := time.Now().Add(storePause)
 	earlier := func(t time.Time, when bool) {
 		if when && t.Before(at) {
 			at = t
 		}
 	}
-	earlier(x.pollAt, !x.reading && !x.stopping)
+	earlier(x.pollAt, !x.reading && !x.stopping && !x.full)
 	earlier(x.settleAt, !x.settling && len(x.engine.acked) > 0)
 	earlier(x.sweepAt, !x.sweeping && !x.stopping)
 	wake := x.engine.wakeAt()
@@ -188,7 +189,7 @@ func (x *session) startRead(now time.Time) {
 		return
 	}
 	p, ok := x.engine.planRead()
-	if !ok {
+	if x.full = !ok; x.full {
 		return
 	}
 	x.reading = true
@@ -208,8 +209,12 @@ func (x *session) startRead(now time.Time) {
 			if x.stopping {
 				return
 			}
+			for _, i := range res.items {
+				if i.late {
+					x.sub.stats.late.Add(1)
+				}
+			}
 			x.more = x.engine.take(p, res)
-			x.sub.stats.late.Add(int64(res.late))
 			if len(res.items) > 0 {
 				x.pollPause = tightPoll
 			}
@@ -275,7 +280,9 @@ func (x *session) release() {
 		err := x.settler.release(ctx, of)
 		return func() {
 			x.storing = false
-			x.failed(err) // not released means that the next owner waits for the lease to end
+			if x.failed(err) {
+				x.stop(err) // or the lease would go on being renewed for shards that are not read
+			}
 		}
 	})
 }

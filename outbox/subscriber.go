@@ -30,8 +30,8 @@ var ErrClosed = errors.New("outbox: subscriber is closed")
 // It implements message.Subscriber for Watermill's forwarder component. What it emits is the forwarder's envelope: the
 // message to forward and its destination topic.
 //
-// Guarantee: every committed event is emitted until it is acknowledged, at least once, and events with the same partition
-// key are acknowledged in the order of their positions. Not guaranteed: that an event is emitted once.
+// Guarantee: every committed event is emitted until it is acknowledged, at least once, and events of one topic with the same
+// partition key are acknowledged in the order of their positions. Not guaranteed: that an event is emitted once.
 //
 // All methods are safe for concurrent use.
 type Subscriber struct {
@@ -176,10 +176,15 @@ func (s *Subscriber) RunOnce(ctx context.Context, limit int, handle func(*messag
 	}
 	out := make(chan *message.Message)
 	var handling sync.WaitGroup
+	var mu sync.Mutex
+	var refusals []error
 	handling.Go(func() {
 		for msg := range out {
 			handling.Go(func() {
 				if err := handle(msg); err != nil {
+					mu.Lock()
+					refusals = append(refusals, err)
+					mu.Unlock()
 					msg.Nack()
 					return
 				}
@@ -190,7 +195,7 @@ func (s *Subscriber) RunOnce(ctx context.Context, limit int, handle func(*messag
 	sent, err = s.runSession(ctx.Done(), limit, s.emitter(ctx, out))
 	close(out)
 	handling.Wait()
-	if err == nil {
+	if err = errors.Join(append(refusals, err)...); err == nil {
 		err = ctx.Err()
 	}
 	return sent, err

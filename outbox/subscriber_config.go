@@ -47,7 +47,8 @@ type SubscriberConfig struct {
 	MinHold time.Duration
 	MaxHold time.Duration
 
-	// SweepInterval is how often the relay looks, below what it has settled, for events it overlooked. Default 1 min.
+	// SweepInterval is how often the relay looks, below what it has settled, for events it overlooked: in what has been
+	// settled since, and every 60th time, as well as after a claim, in all there is. Default 1 min.
 	SweepInterval time.Duration
 
 	// CloseTimeout bounds how long Close waits for the verdicts of events in flight. What has none by then is sent again by

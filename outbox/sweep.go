@@ -20,20 +20,23 @@ const (
 	sweepWindow = 100_000 // positions of one statement
 	sweepRows   = 1000
 	sweepBudget = 500 * time.Millisecond // of one sweep, after which the next goes on
-	fullSweep   = time.Hour
+	fullSweeps  = 60                     // sweep intervals from one beginning to the next
 )
 
 // sweeper goes over what lies below the settled frontiers, again and again: each sweep goes on where the last one ended, and
-// once an hour, and after a claim, from the beginning.
+// one in fullSweeps, and after a claim, from the beginning.
 type sweeper struct {
 	db            *sql.DB
 	query, lowest string
+	full          time.Duration
 	position      int64 // swept up to here; -1 = begin
 	begun         time.Time
 }
 
-func newSweeper(db *sql.DB, schema string) *sweeper {
-	return &sweeper{db: db, query: loadSQL(sweepSQL, schema), lowest: loadSQL(sweepLowestSQL, schema), position: -1}
+func newSweeper(db *sql.DB, schema string, interval time.Duration) *sweeper {
+	return &sweeper{
+		db: db, query: loadSQL(sweepSQL, schema), lowest: loadSQL(sweepLowestSQL, schema), full: fullSweeps * interval, position: -1,
+	}
 }
 
 // sweep returns unsettled events below the frontiers given, at most about sweepRows. It is not for concurrent use.
@@ -48,7 +51,7 @@ func (s *sweeper) sweep(ctx context.Context, of []tokenFrontier, full bool) ([]*
 		highest = max(highest, t.position)
 	}
 	start := time.Now()
-	if full || start.Sub(s.begun) > fullSweep {
+	if full || start.Sub(s.begun) > s.full {
 		var lowest int64
 		if err := s.db.QueryRowContext(ctx, s.lowest, pq.Array(shards)).Scan(&lowest); err != nil {
 			return nil, fmt.Errorf("sweep: %w", err)

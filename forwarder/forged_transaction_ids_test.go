@@ -1,0 +1,98 @@
+package forwarder_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/millrace-go/millrace/event"
+	"github.com/millrace-go/millrace/forwarder"
+	"github.com/millrace-go/millrace/internal/testkit"
+)
+
+// A backfill that copies rows with their transaction ids, logical replication and hand repair write ids that the reader
+// has passed already. What is below its frontier then only the sweep can find.
+func TestEventsWithForgedTransactionIdsAreSweptUpAndSentOnce(t *testing.T) {
+	for name, insert := range map[string]string{
+		"backfill with the ids of sent rows": `insert into millrace.outbox (event_id, topic, partition_key, xid)
+			select 'forged-' || n, 'orders', 'key-' || n, (select min(xid) from millrace.outbox) from generate_series(1, $1) n`,
+		"ids from the far future": `insert into millrace.outbox (event_id, topic, partition_key, xid)
+			select 'forged-' || n, 'orders', 'key-' || n, '9000000000'::xid8 from generate_series(1, $1) n`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := testkit.Migrated(t)
+			wire := &lanes{}
+			config := quick()
+			config.SweepInterval = instant
+			f := run(t, db, wire, config)
+			publish(t, db, "orders", orderEvent(1, 1))
+			settled(t, db)
+
+			const forged = 2500 // more than a sweep returns at once
+			tx, err := db.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			_, err = tx.ExecContext(t.Context(), insert, forged)
+			require.NoError(t, err)
+			for order := range 200 { // lifts the frontier of most shards above the forged events
+				publish(t, db, "orders", orderEvent(10+order, 1))
+			}
+			settled(t, db)
+			require.Zero(t, f.Stats().Swept)
+			require.NoError(t, tx.Commit())
+
+			settled(t, db)
+			require.Len(t, wire.ids(), 1+200+forged)
+			once(t, &wire.recorder)
+			require.Greater(t, f.Stats().Swept, int64(forged/2))
+		})
+	}
+}
+
+// Events at new positions are found whatever transaction id they bear, without the sweep.
+func TestForgedTransactionIdsAtNewPositionsNeedNoSweep(t *testing.T) {
+	db := testkit.Migrated(t)
+	wire := &lanes{}
+	f := run(t, db, wire, quick())
+	for _, xid := range []int64{3, 9_000_000_000} {
+		execute(t, db, `insert into millrace.outbox (event_id, topic, xid) values ($1, 'orders', $2::text::xid8)`, fmt.Sprint("e", xid), xid)
+	}
+	settled(t, db)
+	require.Len(t, wire.ids(), 2)
+	require.Zero(t, f.Stats().Swept)
+}
+
+// The sweep is an alarm: events that are merely late, however late, must not set it off.
+func TestLateCommitsDoNotSetOffTheSweep(t *testing.T) {
+	db := testkit.Migrated(t)
+	db.SetMaxOpenConns(40)
+	wire := &lanes{}
+	config := quick()
+	config.SweepInterval = time.Millisecond
+	f := run(t, db, wire, config)
+	committed := randomWriters(t, db, 20, 30)
+	settled(t, db)
+	require.Len(t, wire.ids(), len(committed))
+	require.NotZero(t, f.Stats().Late)
+	require.Zero(t, f.Stats().Swept)
+}
+
+// The frontier an earlier relay left behind is not trusted blindly: the next owner looks below it once.
+func TestSweepAfterAClaimBeginsAtTheLowestPosition(t *testing.T) {
+	db := testkit.Migrated(t)
+	wire := &lanes{}
+	publish(t, db, "orders", orderEvent(1, 1), orderEvent(1, 2), orderEvent(2, 1))
+	execute(t, db, `update millrace.outbox_shard set frontier_position = 100, frontier_snapshot = pg_current_snapshot(), anchor = millrace.anchor()`)
+	idle := newForwarder(t, db, wire, forwarder.Config{Outbox: quick()})
+	sent, err := idle.RunOnce(t.Context(), 10)
+	require.NoError(t, err)
+	require.Zero(t, sent, "the frontier hides them")
+	config := quick()
+	config.SweepInterval = instant
+	f := run(t, db, wire, config)
+	settled(t, db)
+	require.Equal(t, 3, inOrder(t, &wire.recorder))
+	require.EqualValues(t, 3, f.Stats().Swept)
+	require.Equal(t, "order-1-1", wire.got[0].Metadata[event.IDKey])
+}
