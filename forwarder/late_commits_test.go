@@ -29,7 +29,7 @@ func randomWriters(t *testing.T, db *sql.DB, writers, transactions int) map[stri
 	var next atomic.Int64
 	for w := range writers {
 		working.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // a test's choices
+			r := rand.New(rand.NewPCG(uint64(w), 1))
 			pause := func(most time.Duration) {
 				hold := time.NewTimer(time.Duration(r.Int64N(int64(most))))
 				<-hold.C

@@ -55,11 +55,11 @@ func TestRestoredDumpIsRelayedFromWhereItWas(t *testing.T) {
 		publish(t, db, "orders", orderEvent(order, 1))
 	}
 	dump := filepath.Join(t.TempDir(), "dump")
-	out, err := exec.Command(pgTool(t, "pg_dump"), "-Fc", "-f", dump, dsn).CombinedOutput() //nolint:gosec // a tool of the test
+	out, err := exec.Command(pgTool(t, "pg_dump"), "-Fc", "-f", dump, dsn).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
 	server := testkit.StartPostgres(t)
-	out, err = exec.Command(pgTool(t, "pg_restore"), "-d", server.DSN(), dump).CombinedOutput() //nolint:gosec // a tool of the test
+	out, err = exec.Command(pgTool(t, "pg_restore"), "-d", server.DSN(), dump).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	fresh := testkit.Open(t, "postgres", server.DSN())
 	require.True(t, scan[bool](t, fresh, `select bool_and(xid >= pg_snapshot_xmax(pg_current_snapshot())) from millrace.outbox`))

@@ -1,0 +1,186 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+)
+
+func (x *session) startRead(now time.Time) {
+	if x.reading || now.Before(x.pollAt) || x.once && !x.more {
+		return
+	}
+	p, ok := x.engine.planRead()
+	if x.full = !ok; x.full {
+		return
+	}
+	x.reading = true
+	x.async(func(ctx context.Context) func() {
+		res, err := x.reader.read(ctx, p)
+		return func() {
+			x.reading = false
+			if x.failed(err) {
+				x.pollAt = time.Now().Add(backoff(x.failures, x.sub.config.MinBackoff, x.sub.config.MaxBackoff))
+				x.failures++
+				if x.once {
+					x.stop(err)
+				}
+				return
+			}
+			x.failures = 0
+			if x.stopping {
+				return
+			}
+			for _, i := range res.items {
+				if i.late {
+					x.sub.stats.late.Add(1)
+				}
+			}
+			x.more = x.engine.take(p, res)
+			if len(res.items) > 0 {
+				x.pollPause = tightPoll
+			}
+			x.pollAt = time.Time{}
+			if !x.more {
+				x.pollAt = time.Now().Add(x.pollPause)
+				x.pollPause = min(x.pollPause*2, x.sub.config.PollInterval)
+			}
+		}
+	})
+}
+
+func (x *session) startSettle(now time.Time) {
+	if x.settling || now.Before(x.settleAt) || len(x.engine.acked) == 0 {
+		x.release()
+		return
+	}
+	items := x.engine.planSettle(settleLimit)
+	x.settling = true
+	x.async(func(ctx context.Context) func() {
+		mine, err := x.settler.receipts(ctx, items)
+		return func() {
+			x.settling = false
+			if x.failed(err) {
+				// Whether it was written is unknown; writing it again is harmless.
+				x.engine.unsettle(items)
+				x.settleAt = time.Now().Add(x.sub.config.MinBackoff)
+				return
+			}
+			held := 0
+			for _, i := range items {
+				if mine[i.stored.shard] {
+					held++
+				}
+			}
+			x.sent += held
+			x.sub.stats.sent.Add(int64(held))
+			if lost := x.engine.settled(items, mine); len(lost) > 0 {
+				x.sub.stats.fenced.Add(int64(len(items) - held))
+				x.sub.logger.Info("Receipts refused: another relay has taken the shards over", watermill.LogFields{
+					"shards": shardNumbers(lost), "events": len(items) - held,
+				})
+			}
+			x.release()
+		}
+	})
+}
+
+// release gives back the shards nothing of which is in flight any longer.
+func (x *session) release() {
+	if x.storing || x.settling {
+		return
+	}
+	left := x.engine.left()
+	if len(left) == 0 {
+		return
+	}
+	of := tokenFrontiers(left)
+	for _, s := range left {
+		x.engine.lose(s)
+	}
+	x.storing = true
+	x.async(func(ctx context.Context) func() {
+		err := x.settler.release(ctx, of)
+		return func() {
+			x.storing = false
+			if x.failed(err) {
+				x.stop(err) // or the lease would go on being renewed for shards that are not read
+			}
+		}
+	})
+}
+
+func (x *session) startStore(now time.Time) {
+	if x.storing || now.Before(x.storeAt) {
+		return
+	}
+	x.storeAt = now.Add(storePause)
+	moved := x.engine.planStore(now)
+	if len(moved) == 0 {
+		return
+	}
+	of := tokenFrontiers(moved)
+	x.storing = true
+	x.async(func(ctx context.Context) func() {
+		err := x.settler.store(ctx, of)
+		return func() {
+			x.storing = false
+			if x.failed(err) {
+				return
+			}
+			for n, s := range moved {
+				s.stored, s.storedAt = of[n].frontier, now
+			}
+		}
+	})
+}
+
+func (x *session) startSweep(now time.Time) {
+	if x.sweeping || x.once || now.Before(x.sweepAt) {
+		return
+	}
+	x.sweepAt = now.Add(x.sub.config.SweepInterval)
+	of := tokenFrontiers(x.engine.owned())
+	if len(of) == 0 {
+		return
+	}
+	full := x.fullSweep
+	x.sweeping, x.fullSweep = true, false
+	x.async(func(ctx context.Context) func() {
+		items, err := x.sweeper.sweep(ctx, of, full)
+		return func() {
+			x.sweeping = false
+			if x.failed(err) || x.stopping {
+				x.fullSweep = x.fullSweep || full
+				return
+			}
+			if len(items) >= sweepRows {
+				x.sweepAt = time.Now().Add(storePause)
+			}
+			if found := x.engine.takeSwept(items); len(found) > 0 {
+				x.sub.stats.swept.Add(int64(len(found)))
+				x.sub.logger.Error("Events below the frontier had not been sent; sending them now",
+					errors.New("the reader overlooked events: their transaction ids or positions are not this cluster's"),
+					watermill.LogFields{"events": len(found), "first_event_id": found[0].eventID})
+			}
+		}
+	})
+}
+
+func tokenFrontiers(shards []*shard) []tokenFrontier {
+	of := make([]tokenFrontier, len(shards))
+	for n, s := range shards {
+		of[n] = tokenFrontier{s.token, s.settled}
+	}
+	return of
+}
+
+func shardNumbers(shards []*shard) []int16 {
+	numbers := make([]int16, len(shards))
+	for n, s := range shards {
+		numbers[n] = s.token.shard
+	}
+	return numbers
+}
