@@ -22,9 +22,7 @@ func bulkLate(t *testing.T, db *sql.DB, relay func()) {
 		(event_id, topic, aggregate_type, aggregate_id, aggregate_version, partition_key, payload)
 		select format('order-%s-1', n), 'orders', 'order', n, 1, n, 'x' from generate_series(1, $1) n`, bulk)
 	require.NoError(t, err)
-	for order := bulk + 1; order <= bulk+300; order++ {
-		publish(t, db, "orders", orderEvent(order, 1))
-	}
+	publish(t, db, "orders", firstVersions(bulk+1, bulk+300)...)
 	relay()
 	require.Equal(t, 300, receipts(t, db))
 	require.NoError(t, tx.Commit())
@@ -103,9 +101,7 @@ func TestLateEventsCountAgainstTheLimitOfARun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, sent)
 	require.NoError(t, tx.Commit())
-	for order := range 200 { // something new in every shard
-		publish(t, db, "orders", orderEvent(100+order, 1))
-	}
+	publish(t, db, "orders", firstVersions(100, 299)...) // something new in every shard
 	for left := 203; left > 0; left -= 5 {
 		sent, err := f.RunOnce(t.Context(), 5)
 		require.NoError(t, err)

@@ -1,7 +1,6 @@
 package forwarder
 
 import (
-	"context"
 	"errors"
 	"sync"
 
@@ -24,7 +23,6 @@ type carrierPublisher struct {
 
 	mu      sync.Mutex
 	refused map[string]uint64 // topic -> the generation in which an event failed here
-	tries   uint64            // events sent one by one
 }
 
 func newCarrierPublisher(source *outbox.Subscriber, out message.Publisher, middlewares []message.HandlerMiddleware) *carrierPublisher {
@@ -131,19 +129,12 @@ func (p *carrierPublisher) publish(b *outbox.Batch, msg *message.Message) (recei
 	}
 	done := make(chan struct{})
 	// Each try is a generation of its own: a middleware may try again.
-	producer.Produce(context.WithoutCancel(b.Context()), b.Topic(), p.nextTry(), []*message.Message{msg}, func(_ int, r event.Receipt, e error) {
+	producer.Produce(b.Context(), b.Topic(), b.Try(), []*message.Message{msg}, func(_ int, r event.Receipt, e error) {
 		receipt, err = r, e
 		close(done)
 	})
 	<-done
 	return receipt, err
-}
-
-func (p *carrierPublisher) nextTry() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.tries++
-	return p.tries
 }
 
 func (p *carrierPublisher) isRefused(b *outbox.Batch) bool {

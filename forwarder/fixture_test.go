@@ -208,6 +208,14 @@ func newConfig(config outbox.SubscriberConfig) forwarder.Config {
 	return forwarder.Config{Outbox: config}
 }
 
+// firstVersions are the first events of the orders from one number to another.
+func firstVersions(from, to int) (events []*message.Message) {
+	for order := from; order <= to; order++ {
+		events = append(events, orderEvent(order, 1))
+	}
+	return events
+}
+
 // set changes what is refused.
 func (r *recorder) set(refuse func(topic string, msg *message.Message) error) {
 	r.mu.Lock()

@@ -33,9 +33,7 @@ func TestEventsWithForgedTransactionIdsAreSweptUpAndSentOnce(t *testing.T) {
 			require.NoError(t, err)
 			_, err = tx.ExecContext(t.Context(), insert, forged)
 			require.NoError(t, err)
-			for order := range 200 { // lifts the frontier of most shards above the forged events
-				publish(t, db, "orders", orderEvent(10+order, 1))
-			}
+			publish(t, db, "orders", firstVersions(10, 209)...) // lifts the frontier of most shards above the forged events
 			settled(t, db)
 			require.Zero(t, f.Stats().Swept)
 			require.NoError(t, tx.Commit())
@@ -81,12 +79,10 @@ func TestLateCommitsDoNotSetOffTheSweep(t *testing.T) {
 func TestSweepAfterAClaimBeginsAtTheLowestPosition(t *testing.T) {
 	db := testkit.Migrated(t)
 	const other = `00000000-0000-0000-0000-000000000001`
-	execute(t, db, `insert into millrace.outbox_relay (relay_id, name, lease_until) values ($1, 'other', millrace.clock() + interval '1 h')`, other)
+	execute(t, db, `insert into millrace.outbox_relay (relay_id, name, lease_ms, lease_until) values ($1, 'other', 3600000, millrace.clock() + interval '1 h')`, other)
 	execute(t, db, `update millrace.outbox_shard set relay_id = $1, claim_id = $1, claim_version = 1 where shard < 32`, other)
 	const events = 100
-	for order := range events {
-		publish(t, db, "orders", orderEvent(order, 1))
-	}
+	publish(t, db, "orders", firstVersions(1, events)...)
 	execute(t, db, `update millrace.outbox_shard set frontier_position = 1000, frontier_snapshot = pg_current_snapshot(), anchor = millrace.anchor()`)
 	execute(t, db, `select setval('millrace.outbox_position_seq', 1000)`)
 	wire := &lanes{}

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
+	"sync/atomic"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/components/forwarder"
@@ -31,17 +31,11 @@ type Config struct {
 	// Router runs the forwarder on the user's own router, which then starts and stops it; one forwarder a router, since
 	// Watermill fixes the handler's name. Nil = one of its own.
 	Router *message.Router
-
-	// CloseTimeout bounds how long the own router waits for batches in flight. Default 30 s.
-	CloseTimeout time.Duration
 }
 
 func (c *Config) setDefaults() {
 	if c.Topic == "" {
 		c.Topic = "outbox"
-	}
-	if c.CloseTimeout == 0 {
-		c.CloseTimeout = 30 * time.Second
 	}
 }
 
@@ -51,9 +45,6 @@ func (c Config) Validate() error {
 	var errs []error
 	if err := c.Outbox.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("Outbox: %w", err))
-	}
-	if c.CloseTimeout < 0 {
-		errs = append(errs, fmt.Errorf("CloseTimeout %s is negative", c.CloseTimeout))
 	}
 	for n, m := range c.Middlewares {
 		if m == nil {
@@ -69,6 +60,7 @@ type Forwarder struct {
 	subscriber *outbox.Subscriber
 	publisher  *carrierPublisher
 	ownRouter  bool
+	closed     atomic.Bool
 }
 
 // NewForwarder makes a forwarder. Any message.Publisher will do and is given one event at a time; one that is also a
@@ -91,7 +83,7 @@ func NewForwarder(db *sql.DB, publisher message.Publisher, config Config, logger
 	}
 	carriers := newCarrierPublisher(subscriber, publisher, config.Middlewares)
 	component, err := forwarder.NewForwarder(subscriber, carriers, logger, forwarder.Config{
-		ForwarderTopic: config.Topic, Router: config.Router, CloseTimeout: config.CloseTimeout,
+		ForwarderTopic: config.Topic, Router: config.Router, CloseTimeout: subscriber.CloseBound(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("forwarder: %w", err)
@@ -102,10 +94,11 @@ func NewForwarder(db *sql.DB, publisher message.Publisher, config Config, logger
 // Run relays until ctx ends or Close is called. On the user's own router it is that router's Run which counts, and this
 // must not be called.
 func (f *Forwarder) Run(ctx context.Context) error {
-	if err := f.component.Run(ctx); err != nil {
-		return fmt.Errorf("forwarder: %w", err)
+	err := f.component.Run(ctx)
+	if err == nil || f.closed.Load() && errors.Is(err, outbox.ErrClosed) { // closed before it came to run
+		return nil
 	}
-	return nil
+	return fmt.Errorf("forwarder: %w", err)
 }
 
 // Running is closed once the forwarder relays.
@@ -125,6 +118,7 @@ func (f *Forwarder) Stats() outbox.Stats { return f.subscriber.Stats() }
 // Close stops relaying, settles what is in flight and gives the shards back. On the user's own router, closing the router
 // does the same.
 func (f *Forwarder) Close() error {
+	f.closed.Store(true)
 	var err error
 	if f.ownRouter {
 		select {

@@ -52,9 +52,7 @@ func TestBigLateEventsDoNotFillTheMemory(t *testing.T) {
 		_, err := tx.ExecContext(t.Context(), statement, args...)
 		require.NoError(t, err)
 	}, events)
-	for order := range 300 {
-		publish(t, db, "others", orderEvent(order, 1))
-	}
+	publish(t, db, "others", firstVersions(1, 300)...)
 	wire := &lanes{}
 	sent, err := newForwarder(t, db, wire, forwarder.Config{}).RunOnce(t.Context(), 1000)
 	require.NoError(t, err)

@@ -69,7 +69,7 @@ func TestShardsOfACrashedRelayAreTakenOverWhenItsLeaseHasEnded(t *testing.T) {
 	db := testkit.Migrated(t)
 	wire := &lanes{}
 	const crashed = `00000000-0000-0000-0000-000000000001`
-	execute(t, db, `insert into millrace.outbox_relay (relay_id, name, lease_until) values ($1, 'crashed', millrace.clock() + interval '2 s')`, crashed)
+	execute(t, db, `insert into millrace.outbox_relay (relay_id, name, lease_ms, lease_until) values ($1, 'crashed', 2000, millrace.clock() + interval '2 s')`, crashed)
 	execute(t, db, `update millrace.outbox_shard set relay_id = $1, claim_id = $1, claim_version = 1`, crashed)
 	publish(t, db, "orders", orderEvent(1, 1))
 	f := newForwarder(t, db, wire, newConfig(short()))
@@ -129,9 +129,7 @@ func TestAHandOverThatFailsIsMadeUpFor(t *testing.T) {
 	eventually(t, func() bool { return strings.Contains(strings.Join(log.all(), "\n"), "not now") }, "no hand-over was tried")
 	execute(t, db, `update refusing set now = false`)
 	sharing(t, db, 32, 32)
-	for order := range 300 {
-		publish(t, db, "orders", orderEvent(order, 1))
-	}
+	publish(t, db, "orders", firstVersions(1, 300)...)
 	settled(t, db)
 	require.NoError(t, second.Close())
 	require.NoError(t, <-ended)

@@ -23,7 +23,7 @@ func shiftClock(t *testing.T, db *sql.DB, by string) {
 func TestAClockThatGoesBackDoesNotProlongTheLeaseOfADeadRelay(t *testing.T) {
 	db := testkit.Migrated(t)
 	const dead = `00000000-0000-0000-0000-000000000001`
-	execute(t, db, `insert into millrace.outbox_relay (relay_id, name, lease_until) values ($1, 'dead', millrace.clock() + interval '1500 ms')`, dead)
+	execute(t, db, `insert into millrace.outbox_relay (relay_id, name, lease_ms, lease_until) values ($1, 'dead', 1500, millrace.clock() + interval '1500 ms')`, dead)
 	execute(t, db, `update millrace.outbox_shard set relay_id = $1, claim_id = $1, claim_version = 1`, dead)
 	publish(t, db, "orders", orderEvent(1, 1))
 	shiftClock(t, db, "-1 hour")

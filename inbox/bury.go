@@ -15,12 +15,14 @@ import (
 // the same transaction record is called with the number of this death, 1 for the first, to publish whatever belongs to it;
 // nil publishes nothing. The outcome is Duplicate when the event was disposed of before, by whomever: then nothing is written.
 //
-// ctx governs the whole transaction, so a caller that is shutting down passes one that is not cancelled but bounded.
+// ctx governs the whole transaction, so a caller that is shutting down passes one that is not cancelled but bounded. Errors of
+// the database itself have ErrInfrastructure in their chain, a lost answer to COMMIT also ErrOutcomeUnknown; those of record
+// are its own.
 func (s *Store) Bury(ctx context.Context, e Event, d Death, record func(ctx context.Context, tx *sql.Tx, deaths int) error) (Outcome, error) {
 	if err := e.Validate(); err != nil {
 		return 0, fmt.Errorf("inbox: %w", err)
 	}
-	tx, err := s.db.BeginTx(ctx, nil)
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return 0, infrastructure("bury: begin", err)
 	}
@@ -38,7 +40,13 @@ func (s *Store) Bury(ctx context.Context, e Event, d Death, record func(ctx cont
 			return 0, fmt.Errorf("inbox: bury: %w", err)
 		}
 	}
+	if err := ctx.Err(); err != nil { // certainly no COMMIT was sent; an error of Commit would not tell
+		return 0, infrastructure("bury: commit", err)
+	}
 	if err := tx.Commit(); err != nil {
+		if outcomeUnknown(err) {
+			err = errors.Join(ErrOutcomeUnknown, err)
+		}
 		return 0, infrastructure("bury: commit", err)
 	}
 	return Applied, nil

@@ -1,19 +1,19 @@
 package inbox
 
 import (
-	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 )
 
 // DefaultSchema is the schema the tables are in unless Config says otherwise.
 const DefaultSchema = "millrace"
 
-const maxSchemaLength = 63 // PostgreSQL cuts longer names silently
+// schemaPattern allows names that PostgreSQL neither folds nor cuts, as the outbox and the migrations do.
+var schemaPattern = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 // Config says where the inbox is.
 type Config struct {
-	// Schema of the tables, default DefaultSchema.
+	// Schema of the tables, default DefaultSchema: lower-case letters, digits and underscores, at most 63.
 	Schema string
 }
 
@@ -25,12 +25,9 @@ func (c *Config) setDefaults() {
 
 // Validate names every bad field.
 func (c Config) Validate() error {
-	var errs []error
-	if len(c.Schema) > maxSchemaLength {
-		errs = append(errs, fmt.Errorf("Schema is %d bytes long, PostgreSQL's limit is %d", len(c.Schema), maxSchemaLength))
+	c.setDefaults()
+	if !schemaPattern.MatchString(c.Schema) {
+		return fmt.Errorf("Schema %q does not match %s", c.Schema, schemaPattern)
 	}
-	if strings.ContainsRune(c.Schema, 0) {
-		errs = append(errs, errors.New("Schema contains a NUL character"))
-	}
-	return errors.Join(errs...)
+	return nil
 }

@@ -3,4 +3,5 @@ package inbox
 var (
 	EncodeHeaders = encodeHeaders
 	DecodeHeaders = decodeHeaders
+	NotCommitted  = notCommitted
 )

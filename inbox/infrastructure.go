@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/lib/pq"
+
 	"github.com/millrace-go/millrace/event"
 )
 
@@ -60,6 +63,23 @@ func infrastructureState(state string) bool {
 		"40001", "40P01", // lost a race
 		"55P03",                            // lock not available in time
 		"57P01", "57P02", "57P03", "57P05": // shutting down, crashed, starting, idle
+		return true
+	}
+	return false
+}
+
+// outcomeUnknown says whether an error of COMMIT leaves open what became of the transaction: it is no answer of the server,
+// or one that came with the end of the connection.
+func outcomeUnknown(err error) bool {
+	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, pgx.ErrTxCommitRollback) || errors.Is(err, pq.ErrInFailedTransaction) {
+		return false
+	}
+	state, answered := sqlState(err)
+	if !answered || state == "40003" { // statement completion unknown
+		return true
+	}
+	switch state[:2] {
+	case "08", "57", "58", "XX": // connection, intervention, system, internal
 		return true
 	}
 	return false

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/lib/pq"
@@ -21,28 +22,29 @@ var ErrPayloadMismatch = errors.New("another payload was handled under this even
 // whatever is delivered, crashes or is taken over how often. effect's context carries the transaction
 // (event.TxFromContext) and ends with ctx or its time limit; it must neither commit nor roll back.
 //
-// While ctx lives Once waits for a connection and for another transaction that handles the same event; once effect
-// has succeeded it commits even if ctx has ended. An error of effect, a panic and runtime.Goexit roll back. Errors
+// While ctx lives Once waits for a connection and for another transaction that handles the same event; effect's time begins
+// after that. Once effect has succeeded it commits even if ctx has ended. An error of effect, a panic and runtime.Goexit roll back. Errors
 // of the database itself have ErrInfrastructure in their chain, a lost answer to COMMIT also ErrOutcomeUnknown; a known
 // event_id with another body is ErrPayloadMismatch; anything else is effect's own error, with context.DeadlineExceeded
-// where its time was up.
+// where its time was up. It is ErrInfrastructure, too, where waiting had left effect less than half of its time before ctx's
+// deadline: that is no attempt.
 func (s *Store) Once(ctx context.Context, e Event, limits Limits, effect func(ctx context.Context, tx *sql.Tx) error) (Outcome, error) {
 	if err := errors.Join(e.Validate(), limits.Validate()); err != nil {
 		return 0, fmt.Errorf("inbox: %w", err)
 	}
 	limits.setDefaults()
-	allowed := limits.handlerTime(ctx)
+	due := limits.handlerTime(ctx)
 	if limits.IdleTimeout == 0 {
-		limits.IdleTimeout = allowed + idleMargin
+		limits.IdleTimeout = due + idleMargin
 	}
 
 	// The transaction has to outlive ctx to be committed during a shutdown. Until the event is taken, though, the end of ctx
-	// ends it, so that nobody who is shutting down waits for a connection or a lock.
-	txCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(allowed, limits.IdleTimeout)+settleTimeout)
+	// ends it, so that nobody who is shutting down waits for a connection or a lock. Its own limit counts from then on.
+	txCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	detach := context.AfterFunc(ctx, cancel)
 	defer detach()
-	tx, err := s.db.BeginTx(txCtx, nil)
+	tx, err := s.db.BeginTx(txCtx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return 0, infrastructure("begin", err)
 	}
@@ -59,10 +61,16 @@ func (s *Store) Once(ctx context.Context, e Event, limits Limits, effect func(ct
 		return 0, infrastructure("take event", context.Cause(ctx))
 	}
 
+	allowed := limits.handlerTime(ctx)
+	limit := time.AfterFunc(max(due, limits.IdleTimeout)+settleTimeout, cancel)
+	defer limit.Stop()
 	effectCtx, done := context.WithTimeout(event.ContextWithTx(ctx, tx), allowed)
 	defer done()
 	if err := effect(effectCtx, tx); err != nil {
-		return 0, rolledBack(effectCtx, tx, err)
+		return 0, rolledBack(effectCtx, tx, err, allowed < due/2)
+	}
+	if txCtx.Err() != nil { // certainly no COMMIT was sent; an error of Commit would not tell
+		return 0, rolledBack(effectCtx, tx, sql.ErrTxDone, allowed < due/2)
 	}
 	if err := tx.Commit(); err != nil {
 		return 0, notCommitted(err)
@@ -105,11 +113,14 @@ func (s *Store) disposed(ctx context.Context, tx *sql.Tx, e Event) (Outcome, err
 
 // rolledBack is the failure of an effect. If the roll-back shows that the connection was lost under it, while it still had
 // time, then whatever it reported is the outage's doing. (pgx also drops the connection of a statement that ran out of time.)
-func rolledBack(ctx context.Context, tx *sql.Tx, err error) error {
+// An effect that had waited too long to begin is not to blame for running out of time.
+func rolledBack(ctx context.Context, tx *sql.Tx, err error, waited bool) error {
 	lost := tx.Rollback()
 	switch {
 	case event.IsPermanent(err):
 		return err
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) && waited:
+		return infrastructure("out of time after waiting for a connection or a lock", err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("inbox: out of time: %w: %w", context.DeadlineExceeded, err)
 	case lost == nil, errors.Is(lost, sql.ErrTxDone):
@@ -119,26 +130,15 @@ func rolledBack(ctx context.Context, tx *sql.Tx, err error) error {
 }
 
 func notCommitted(err error) error {
-	_, answered := sqlState(err)
 	switch {
 	case errors.Is(err, sql.ErrTxDone):
 		return fmt.Errorf("inbox: the transaction was ended before its time: %w", err)
 	case errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pq.ErrInFailedTransaction):
 		return fmt.Errorf("inbox: the handler ignored an error of a statement: %w", err)
-	case !answered || lostAtCommit(err):
+	case outcomeUnknown(err):
 		return infrastructure("commit", errors.Join(ErrOutcomeUnknown, err))
 	case IsInfrastructure(err):
 		return infrastructure("commit", err)
 	}
 	return fmt.Errorf("inbox: commit: %w", err)
-}
-
-// lostAtCommit tells errors that came with the end of the connection from answers to COMMIT.
-func lostAtCommit(err error) bool {
-	state, _ := sqlState(err)
-	switch state[:2] {
-	case "08", "57", "58", "XX":
-		return true
-	}
-	return false
 }

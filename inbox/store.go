@@ -49,7 +49,7 @@ func NewStore(db *sql.DB, config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inbox: %w", err)
 	}
-	return &Store{db: db, schema: `"` + strings.ReplaceAll(config.Schema, `"`, `""`) + `"`}, nil
+	return &Store{db: db, schema: `"` + config.Schema + `"`}, nil
 }
 
 func (s *Store) query(statement string) string {

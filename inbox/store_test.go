@@ -47,8 +47,11 @@ func bury(t *testing.T, store *inbox.Store, e inbox.Event) {
 }
 
 func TestAStoreNeedsADatabaseAndASchemaThatFits(t *testing.T) {
-	_, err := inbox.NewStore(nil, inbox.Config{Schema: strings.Repeat("s", 64) + "\x00"})
-	require.ErrorContains(t, err, "database")
-	require.ErrorContains(t, err, "63")
-	require.ErrorContains(t, err, "NUL")
+	for _, schema := range []string{strings.Repeat("s", 64), "Orders", "a-b", `a"b`, "1st", "s\x00", "ä"} {
+		_, err := inbox.NewStore(nil, inbox.Config{Schema: schema})
+		require.ErrorContains(t, err, "database")
+		require.ErrorContains(t, err, "Schema", schema)
+	}
+	require.NoError(t, inbox.Config{}.Validate())
+	require.NoError(t, inbox.Config{Schema: strings.Repeat("s", 63)}.Validate())
 }

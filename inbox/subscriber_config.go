@@ -17,6 +17,9 @@ type SubscriberConfig struct {
 	BatchSize int
 	// BatchBytes is about how many bytes of payload one query fetches at most, default 4 MiB; one event is always fetched.
 	BatchBytes int
+	// CloseTimeout is how long Close, and a subscription whose context ends, waits for the message in the hands of a handler.
+	// What is not answered by then has its context ended and stays parked. Default 30 s.
+	CloseTimeout time.Duration
 }
 
 func (c *SubscriberConfig) setDefaults() {
@@ -28,6 +31,9 @@ func (c *SubscriberConfig) setDefaults() {
 	}
 	if c.BatchBytes == 0 {
 		c.BatchBytes = 4 << 20
+	}
+	if c.CloseTimeout == 0 {
+		c.CloseTimeout = 30 * time.Second
 	}
 }
 
@@ -42,6 +48,9 @@ func (c SubscriberConfig) Validate() error {
 	}
 	if c.BatchBytes < 0 {
 		errs = append(errs, errors.New("BatchBytes is negative"))
+	}
+	if c.CloseTimeout < 0 {
+		errs = append(errs, errors.New("CloseTimeout is negative"))
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package inbox_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"testing"
@@ -15,6 +16,7 @@ import (
 func subscribe(t *testing.T, db *sql.DB, config inbox.SubscriberConfig) (*inbox.Subscriber, <-chan *message.Message) {
 	t.Helper()
 	config.Consumer = "projection"
+	config.CloseTimeout = cmp.Or(config.CloseTimeout, 10*time.Millisecond) // many tests leave a message unanswered
 	subscriber, err := inbox.NewSubscriber(db, config, nil)
 	require.NoError(t, err)
 	messages, err := subscriber.Subscribe(t.Context(), "orders")
@@ -23,20 +25,71 @@ func subscribe(t *testing.T, db *sql.DB, config inbox.SubscriberConfig) (*inbox.
 	return subscriber, messages
 }
 
-func TestANackedReplayIsEmittedAgainAndTheRestWaits(t *testing.T) {
+func TestANackedReplayIsEmittedAgainAndDoesNotHoldUpTheOthers(t *testing.T) {
 	store, db := newStore(t)
 	for _, id := range []string{"e-1", "e-2"} {
 		bury(t, store, paid(id))
 		require.NoError(t, store.Replay(t.Context(), "projection", id, operator))
 	}
-	_, messages := subscribe(t, db, inbox.SubscriberConfig{PollInterval: time.Millisecond})
-	for range 3 {
+	// With one event a batch, the one that is due longest would hide the other for ever.
+	_, messages := subscribe(t, db, inbox.SubscriberConfig{PollInterval: time.Millisecond, BatchSize: 1})
+	nacks, others := []time.Time{}, 0
+	for len(nacks) < 8 {
 		msg := <-messages
-		require.Equal(t, "e-1", msg.UUID)
 		replayed, ok := inbox.ReplayedFromContext(msg.Context())
 		require.True(t, ok)
-		require.Equal(t, inbox.Replayed{Consumer: "projection", EventID: "e-1"}, replayed)
+		require.Equal(t, inbox.Replayed{Consumer: "projection", EventID: msg.UUID}, replayed)
+		if msg.UUID == "e-2" {
+			others++
+			msg.Ack()
+			continue
+		}
+		nacks = append(nacks, time.Now())
 		msg.Nack()
+	}
+	require.Positive(t, others)
+	require.Greater(t, nacks[7].Sub(nacks[6]), 60*time.Millisecond, "the pauses grow")
+}
+
+func TestAReplayInHandMayFinishWhenItsSubscriptionEnds(t *testing.T) {
+	for _, answer := range []string{"ack", "nack"} {
+		t.Run(answer, func(t *testing.T) {
+			store, db := newStore(t)
+			for _, id := range []string{"e-1", "e-2"} {
+				bury(t, store, paid(id))
+				require.NoError(t, store.Replay(t.Context(), "projection", id, operator))
+			}
+			subscriber, err := inbox.NewSubscriber(db, inbox.SubscriberConfig{Consumer: "projection", CloseTimeout: patience}, nil)
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			messages, err := subscriber.Subscribe(ctx, "orders")
+			require.NoError(t, err)
+			msg := <-messages
+			cancel() // as a router does when it begins to close
+			closed := make(chan struct{})
+			go func() {
+				defer close(closed)
+				_ = subscriber.Close()
+			}()
+			select {
+			case <-closed:
+				require.Fail(t, "Close does not wait for the message in hand")
+			case <-messages:
+				require.Fail(t, "the subscription does not wait for the message in hand")
+			case <-msg.Context().Done():
+				require.Fail(t, "the message is cancelled")
+			case <-time.After(100 * time.Millisecond):
+			}
+			if answer == "ack" {
+				msg.Ack()
+			} else {
+				msg.Nack()
+			}
+			_, open := <-messages
+			require.False(t, open, "nothing is emitted after that")
+			<-closed
+			require.Error(t, msg.Context().Err())
+		})
 	}
 }
 
@@ -122,8 +175,8 @@ func TestASubscriberSurvivesAnOutageOfTheDatabase(t *testing.T) {
 }
 
 func TestASubscriberNamesEveryBadField(t *testing.T) {
-	_, err := inbox.NewSubscriber(nil, inbox.SubscriberConfig{PollInterval: -1, BatchSize: -1, BatchBytes: -1}, nil)
-	for _, field := range []string{"consumer", "PollInterval", "BatchSize", "BatchBytes"} {
+	_, err := inbox.NewSubscriber(nil, inbox.SubscriberConfig{PollInterval: -1, BatchSize: -1, BatchBytes: -1, CloseTimeout: -1}, nil)
+	for _, field := range []string{"consumer", "PollInterval", "BatchSize", "BatchBytes", "CloseTimeout"} {
 		require.ErrorContains(t, err, field)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
 
 	"github.com/millrace-go/millrace/event"
 	"github.com/millrace-go/millrace/inbox"
@@ -24,8 +25,10 @@ import (
 // Without DB, the record is published through any Publisher, as Watermill's PoisonQueue does.
 //
 // The record has the payload unchanged, the original metadata, and the keys of this package. Its event_id is
-// "dlq:<consumer>:<event_id>:<n>" for the n-th death, with a hash for the middle part where that would be too long, its
-// partition key the original record key, and original_event_id the event's own; what described the event itself
+// "dlq:<consumer>:<event_id>:<n>" for the n-th death, with a hash for the middle part where that would be too long; in the
+// rare case that another death has that id in the outbox already (the inbox row was deleted since, or a colon in a name makes
+// two pairs alike), a random UUID takes the middle part. Its partition key is the original record key if that is text; any
+// other is in key_poisoned alone. original_event_id is the event's own; what described the event itself
 // (aggregate, version, kind) is there with the prefix "original_". Error texts are cut, to fit into MaxBytes, escaped, and free
 // of row data that database errors quote.
 //
@@ -128,14 +131,14 @@ func (d DeadLetter) bury(store *inbox.Store, msg *message.Message, cause error) 
 	death := inbox.Death{Class: classify(cause), FirstError: describe(first), LastError: describe(cause), Stack: stack(cause)}
 
 	outcome := inbox.Applied
-	publish := func(ctx context.Context, _ *sql.Tx, deaths int) error {
+	publish := func(ctx context.Context, tx *sql.Tx, deaths int) error {
 		if d.Publisher == nil {
 			return nil
 		}
 		record := d.record(msg, e, death, deaths)
 		record.SetContext(ctx)
 		topic := d.topic(e.Delivery.Topic)
-		err := d.Publisher.Publish(topic, record)
+		err := d.publish(ctx, tx, topic, record, deadLetterID(e.Consumer, uuid.NewString(), deaths))
 		if store != nil && event.IsPermanent(err) && errors.Is(err, event.ErrInvalid) {
 			// Refused for good, before anything was written. The event is in the inbox, and a loop would help nobody.
 			d.Logger.Error("Dead letter has no record on its topic", err, watermill.LogFields{"event_id": e.ID, "topic": topic})
@@ -157,4 +160,29 @@ func (d DeadLetter) bury(store *inbox.Store, msg *message.Message, cause error) 
 		})
 	}
 	return nil
+}
+
+// publish publishes the record, under the spare id if its own is taken. It is never that of the same death: a record that is
+// there committed together with the inbox row, and Bury would not have come this far.
+func (d DeadLetter) publish(ctx context.Context, tx *sql.Tx, topic string, record *message.Message, spareID string) error {
+	if tx == nil {
+		return d.Publisher.Publish(topic, record)
+	}
+	if _, err := tx.ExecContext(ctx, "savepoint dead_letter_record"); err != nil {
+		return err
+	}
+	err := d.Publisher.Publish(topic, record)
+	if !isUniqueViolation(err) {
+		return err
+	}
+	if _, back := tx.ExecContext(ctx, "rollback to savepoint dead_letter_record"); back != nil {
+		return errors.Join(err, back)
+	}
+	record.UUID, record.Metadata[event.IDKey] = spareID, spareID
+	return d.Publisher.Publish(topic, record)
+}
+
+func isUniqueViolation(err error) bool {
+	var state interface{ SQLState() string }
+	return errors.As(err, &state) && state.SQLState() == "23505"
 }

@@ -27,7 +27,7 @@ const (
 
 // record makes the message that tells of a death.
 func (d DeadLetter) record(original *message.Message, e inbox.Event, death inbox.Death, deaths int) *message.Message {
-	id := deadLetterID(e, deaths)
+	id := deadLetterID(e.Consumer, e.ID, deaths)
 	record := message.NewMessage(id, original.Payload)
 	m := record.Metadata
 	describeOriginal(m, original.Metadata)
@@ -62,10 +62,10 @@ func (d DeadLetter) record(original *message.Message, e inbox.Event, death inbox
 }
 
 // deadLetterID is the same for every attempt to write one death.
-func deadLetterID(e inbox.Event, deaths int) string {
-	id := fmt.Sprintf("dlq:%s:%s:%d", e.Consumer, e.ID, deaths)
+func deadLetterID(consumer, eventID string, deaths int) string {
+	id := fmt.Sprintf("dlq:%s:%s:%d", consumer, eventID, deaths)
 	if len(id) > event.MaxIDLength {
-		id = fmt.Sprintf("dlq:%s:%s:%d", e.Consumer, digest(e.ID), deaths)
+		id = fmt.Sprintf("dlq:%s:%s:%d", consumer, digest(eventID), deaths)
 	}
 	return id
 }

@@ -139,3 +139,34 @@ func TestDeadLettersAlwaysHaveATopicKafkaAccepts(t *testing.T) {
 	require.Len(t, distinct, len(topics))
 	require.Equal(t, "orders.dlq", published.topics[0])
 }
+
+func TestARecordIDThatIsTakenDoesNotHoldUpTheDeath(t *testing.T) {
+	for _, driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			r := newRig(t)
+			die := func(consumer, id string) {
+				t.Helper()
+				dead := middleware.DeadLetter{DB: testkit.Open(t, driver, r.dsn), Consumer: consumer, Publisher: r.outbox}
+				msg := event.New("order.paid", []byte("of "+consumer), event.WithID(id))
+				_, err := dead.Middleware(func(*message.Message) ([]*message.Message, error) { return nil, errFailed })(msg)
+				require.NoError(t, err)
+			}
+			die("a", "b:c")
+			die("a:b", "c")
+			_, err := r.db.Exec("delete from millrace.inbox where consumer = 'a'")
+			require.NoError(t, err)
+			die("a", "b:c")
+
+			require.Len(t, r.dead(), 2)
+			published := r.published()
+			require.Len(t, published, 3, "every death has a record")
+			require.Equal(t, "dlq:a:b:c:1", published[0].id)
+			require.Regexp(t, `^dlq:a:b:[0-9a-f-]{36}:1$`, published[1].id)
+			require.Regexp(t, `^dlq:a:[0-9a-f-]{36}:1$`, published[2].id)
+			for i, original := range []string{"b:c", "c", "b:c"} {
+				require.Equal(t, original, published[i].metadata[event.OriginalIDKey])
+				require.Equal(t, []byte("of "+published[i].metadata[middleware.ConsumerPoisonedKey]), published[i].payload)
+			}
+		})
+	}
+}

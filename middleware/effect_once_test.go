@@ -242,15 +242,15 @@ func TestAMissingSchemaOrConfigurationGivesNoEventUp(t *testing.T) {
 	}
 }
 
-func TestTheSchemaMayHaveAnyName(t *testing.T) {
+func TestTheSchemaMayBeAReservedWord(t *testing.T) {
 	r := newRig(t)
-	_, err := r.db.Exec(`alter schema millrace rename to "odd ""name"`)
+	_, err := r.db.Exec(`alter schema millrace rename to "order"`)
 	require.NoError(t, err)
-	handle := middleware.Dedup{DB: r.db, Consumer: "projection", Schema: `odd "name`}.Middleware(
+	handle := middleware.Dedup{DB: r.db, Consumer: "projection", Schema: "order"}.Middleware(
 		func(msg *message.Message) ([]*message.Message, error) { return nil, write(msg) })
 	_, err = handle(event.New("order.paid", nil))
 	require.NoError(t, err)
 	var rows int
-	require.NoError(t, r.db.QueryRow(`select count(*) from "odd ""name".inbox`).Scan(&rows))
+	require.NoError(t, r.db.QueryRow(`select count(*) from "order".inbox`).Scan(&rows))
 	require.Equal(t, 1, rows)
 }

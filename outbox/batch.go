@@ -53,6 +53,9 @@ func (b *Batch) Len() int { return len(b.items) }
 // ones of the same generation, so that none overtakes it.
 func (b *Batch) Generation() uint64 { return b.generation }
 
+// Try returns a generation of its own, for a publisher that sends the events of the batch one by one.
+func (b *Batch) Try() uint64 { return generations.Add(1) }
+
 // Context ends when the relay's lease does: nothing may be handed to the broker after that.
 func (b *Batch) Context() context.Context { return b.ctx }
 

@@ -60,6 +60,7 @@ type relayEntry struct {
 	ID    string `json:"id"`
 	Live  bool   `json:"live"`
 	Ahead bool   `json:"ahead"` // the lease ends later than a lease from now: some clock went backwards
+	Lease int64  `json:"lease_ms"`
 	Until string `json:"until"`
 }
 

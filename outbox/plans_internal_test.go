@@ -63,8 +63,8 @@ func load(t *testing.T, db *sql.DB, n int, xid string) {
 		select shard, position, 1, 1 from millrace.outbox where position <= $1`, n-backlogRows)
 	restore()
 	run(t, db, `vacuum analyze millrace.outbox, millrace.outbox_receipt`)
-	run(t, db, `insert into millrace.outbox_relay (relay_id, name, lease_until)
-		select gen_random_uuid(), 'relay', millrace.clock() + interval '1 h' from generate_series(1, 3)`)
+	run(t, db, `insert into millrace.outbox_relay (relay_id, name, lease_ms, lease_until)
+		select gen_random_uuid(), 'relay', 10000, millrace.clock() + interval '1 h' from generate_series(1, 3)`)
 	run(t, db, `update millrace.outbox_shard s set relay_id = r.relay_id, claim_id = gen_random_uuid(), claim_version = 1
 		   from (select relay_id, row_number() over () - 1 as n from millrace.outbox_relay) r where mod(s.shard, 3) = r.n`)
 	run(t, db, `analyze millrace.outbox_relay, millrace.outbox_shard`)
@@ -141,13 +141,14 @@ func hotStatements(t *testing.T, db *sql.DB, end int64) []statement {
 	const late, position, receipt = "outbox_xid_position_idx", "outbox_shard_position_key", "outbox_receipt_pkey"
 	read := []string{late, position, receipt}
 	return []statement{
-		{"read of a backlog", readSQL, []any{shards, from, group, busy, wanted, zero, 1 << 30, lateLimit, 0, nil, rangeLimit}, read, 64 * 31, 15_000},
-		{"read when idle", readSQL, []any{shards, last, group, busy, wanted, zero, 1 << 30, lateLimit, 0, nil, rangeLimit}, read, 100, 1000},
-		{"read of many snapshots", readSQL, []any{shards, last, shardGroups(64), repeated(busy[0], 64), wanted, zero, 1 << 30, lateLimit, 0, nil, rangeLimit}, read, 6400, 2500},
-		{"read that resumes", readSQL, []any{shards, begin, group, []string{now}, wanted, window, 1 << 30, lateLimit, 0, nil, rangeLimit}, read, resumeWindow + 64, 4 * resumeWindow},
+		{"read of a backlog", readSQL, []any{shards, from, group, busy, wanted, zero, 1 << 30, lateLimit, rangeLimit}, read, 64 * 31, 15_000},
+		{"read when idle", readSQL, []any{shards, last, group, busy, wanted, zero, 1 << 30, lateLimit, rangeLimit}, read, 100, 1000},
+		{"read of many snapshots", readSQL, []any{shards, last, shardGroups(64), repeated(busy[0], 64), wanted, zero, 1 << 30, lateLimit, rangeLimit}, read, 6400, 2500},
+		{"read that resumes", readSQL, []any{shards, begin, group, []string{now}, wanted, window, 1 << 30, lateLimit, rangeLimit}, read, resumeWindow + 64, 4 * resumeWindow},
+		{"page of late events", readLateSQL, []any{shards, last, group, busy, now, 0, lateLimit, 1 << 30}, read, 6400, 5000},
 		{"settle of 1000", settleSQL, []any{shards, claims, versions, anchor, acked.of, acked.positions, acked.ids, acked.unknown, acked.unknown, acked.attempts},
 			[]string{position}, 1000, 12_000},
-		{"sweep", sweepSQL, []any{shards, snapshots, from, 0, sweepWindow, sweepRows}, []string{position, receipt}, sweepWindow + 64, sweepWindow / 20},
+		{"sweep", sweepSQL, []any{shards, snapshots, from, 0, sweepWindow, sweepRows, 1 << 30}, []string{position, receipt}, sweepWindow + 64, sweepWindow / 20},
 		{"sweep: lowest position", sweepLowestSQL, []any{shards}, []string{position}, 64, 1000},
 		{"claim: highest position", highestSQL, []any{shards}, []string{position}, 64, 1000},
 		{"claim", claimSQL, []any{relay, uuid.NewString(), 64, []string{}, anchor}, nil, 0, 2000},

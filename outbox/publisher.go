@@ -31,7 +31,8 @@ func NewPublisher(tx *sql.Tx, config PublisherConfig, logger watermill.LoggerAda
 	return &Publisher{w, tx}, nil
 }
 
-// Publish writes the messages in their order, or none of them. The context of the first message governs the statements.
+// Publish writes the messages in their order. The context of the first message governs the statements. After any error but a
+// refusal roll the transaction back: a long list is several statements, and some of them may have been run.
 //
 // Everything is checked before any SQL: a message that is refused with event.ErrInvalid, which is a permanent error naming
 // all that is wrong, leaves the transaction usable. After an error of the database PostgreSQL has aborted the transaction,

@@ -13,6 +13,9 @@ import (
 //go:embed read.sql
 var readSQL string
 
+//go:embed read_late.sql
+var readLateSQL string
+
 // errAnchor means that the database is not, or no longer, the incarnation the session began on: it was restarted, restored
 // or failed over. What the session remembers of positions and transaction ids means nothing there.
 var errAnchor = errors.New("the database is another incarnation than the one the shards were claimed on")
@@ -22,7 +25,7 @@ var errAnchor = errors.New("the database is another incarnation than the one the
 // whatever the size of the table.
 const rangeLimit = 200
 
-// readPlan is what one read asks for. See read.sql.
+// readPlan is what one read asks for: see read.sql, or read_late.sql while late events are drained.
 type readPlan struct {
 	shards        []*shard
 	wanted        []int
@@ -43,13 +46,13 @@ type readResult struct {
 
 // reader reads the outbox for one session.
 type reader struct {
-	db     *sql.DB
-	query  string
-	anchor string
+	db          *sql.DB
+	query, late string
+	anchor      string
 }
 
 func newReader(db *sql.DB, schema, anchor string) reader {
-	return reader{db: db, query: loadSQL(readSQL, schema), anchor: anchor}
+	return reader{db: db, query: loadSQL(readSQL, schema), late: loadSQL(readLateSQL, schema), anchor: anchor}
 }
 
 func (r reader) read(ctx context.Context, p readPlan) (readResult, error) {
@@ -66,12 +69,13 @@ func (r reader) read(ctx context.Context, p readPlan) (readResult, error) {
 		}
 		shards[k], positions[k], groups[k], wanted[k] = int64(s.token.shard), s.read.position, g, int64(p.wanted[k])
 	}
-	var drainSnapshot, perRange any = nil, rangeLimit
-	if p.drainSnapshot != "" {
-		drainSnapshot, perRange = p.drainSnapshot, nil
+	query, args := r.query, []any{pq.Array(shards), pq.Array(positions), pq.Array(groups), pq.Array(snapshots)}
+	if p.drainSnapshot == "" {
+		args = append(args, pq.Array(wanted), pq.Array(p.resume), p.maxBytes, p.maxLate, rangeLimit)
+	} else {
+		query, args = r.late, append(args, p.drainSnapshot, p.drainAfter, p.maxLate, p.maxBytes)
 	}
-	rows, err := r.db.QueryContext(ctx, r.query, pq.Array(shards), pq.Array(positions), pq.Array(groups), pq.Array(snapshots),
-		pq.Array(wanted), pq.Array(p.resume), p.maxBytes, p.maxLate, p.drainAfter, drainSnapshot, perRange)
+	rows, err := r.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return readResult{}, fmt.Errorf("read: %w", err)
 	}

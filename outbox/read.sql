@@ -4,20 +4,18 @@
 --
 -- $1 shards smallint[], $2 their positions P, $3 their groups: indexes, from 1, into $4 snapshots S text[] (shards claimed
 -- together share one), $5 rows of new events wanted of each shard (0 = none), $6 while resuming after a claim: the position
--- up to which receipted events are to be skipped in this read, else 0, $7 bytes at most, $8 late rows at most,
--- $9 and $10 while late events are drained in pages: the last position handed out, and the snapshot T under which draining
--- began, else 0 and null, $11 rows at most of each transaction, or range of transactions, late events are looked for in;
--- null when draining.
+-- up to which receipted events are to be skipped in this read, else 0, $7 bytes at most, $8 late rows at most, $9 rows at most
+-- of each transaction, or range of transactions, late events are looked for in.
 -- Rows: snapshot T, anchor, number of late rows, then number of rows before the byte limit and one event, in position order,
 -- or nulls when there is none.
--- The two limits on late rows and bytes may cut late events: then none of the new ones may be used. Where $11 cut, the late
--- ones found are not the first by position: none is returned, and the number of late rows is $8.
+-- The limits may cut late events: then none of the new ones may be used, and the late ones are read by read_late.sql. Where $9
+-- cut, the late ones found are not the first by position: none is returned, and the number of late rows is $8.
 -- Indexes: outbox_xid_position_idx for the late, outbox_shard_position_key for the new, outbox_receipt_pkey.
 --
 -- Lateral joins with a limit, bounds instead of equality on xid, and a receipt looked up by a scalar subquery keep the planner
 -- from reading a whole table, whatever its statistics: after a bulk import every row has the same xid.
 with t as materialized (
-  select pg_current_snapshot() as now, coalesce($10::text::pg_snapshot, pg_current_snapshot()) as upto
+  select pg_current_snapshot() as now
 ), f as materialized (
   select u.*, case when resume = 0 then 9223372036854775807 else resume end as upto
     from unnest($1::smallint[], $2::bigint[], $3::int[], $5::int[], $6::bigint[]) u(shard, position, g, wanted, resume)
@@ -26,27 +24,27 @@ with t as materialized (
   select s.g, s.position, x.first, x.last, row_number() over () as n
     from t, (select g, max(position) as position, ($4::text[])[g]::pg_snapshot as snapshot from f group by g having max(position) > 0) s
    cross join lateral (
-         select pg_snapshot_xmax(s.snapshot) as first, pg_snapshot_xmax(t.upto) as last
+         select pg_snapshot_xmax(s.snapshot) as first, pg_snapshot_xmax(t.now) as last
          union all
-         select xip, xip from pg_snapshot_xip(s.snapshot) xip where pg_visible_in_snapshot(xip, t.upto)) x
+         select xip, xip from pg_snapshot_xip(s.snapshot) xip where pg_visible_in_snapshot(xip, t.now)) x
 ), committed as materialized (
   -- Once a group, by transaction id: a probe that finds nothing as a rule.
   select range.n, range.g, o.*
     from range
    cross join lateral (
          select o.shard, o.position, o.xid from {{schema}}.outbox o
-          where o.xid >= range.first and o.xid <= range.last and o.position > $9::bigint and o.position <= range.position
+          where o.xid >= range.first and o.xid <= range.last and o.position <= range.position
           order by o.xid, o.position
-          limit $11::int) o
+          limit $9::int) o
 ), late_key as materialized (
   select c.shard, c.position
     from (select c.shard, c.position
             from t, committed c
             join f on f.g = c.g and f.shard = c.shard and c.position <= f.position
-           where pg_visible_in_snapshot(c.xid, t.upto)
+           where pg_visible_in_snapshot(c.xid, t.now)
           offset 0) c
    where (select r.position from {{schema}}.outbox_receipt r where r.shard = c.shard and r.position = c.position) is null
-     and not exists (select from committed group by n having count(*) >= $11::int)
+     and not exists (select from committed group by n having count(*) >= $9::int)
    order by c.position
    limit $8::int
 ), late as (
@@ -75,7 +73,7 @@ with t as materialized (
                  event_type, event_version, tenant, partition_key, payload, metadata, created_at from fresh) q
 )
 select t.now::text, {{schema}}.anchor(),
-       case when exists (select from committed group by n having count(*) >= $11::int) then $8::int else (select count(*) from late_key) end, p.*
+       case when exists (select from committed group by n having count(*) >= $9::int) then $8::int else (select count(*) from late_key) end, p.*
   from t left join (
     select total, fresh, shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
            event_type, event_version, tenant, partition_key, payload, nullif(metadata, '{}') as metadata, created_at

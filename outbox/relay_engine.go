@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -24,7 +25,7 @@ type engine struct {
 	seq      uint64
 	inFlight int // batches
 	acked    []*item
-	swept    map[int64]*shard // positions found by the sweep and not settled yet
+	swept    map[place]*shard // found by the sweep and not settled yet
 	drain    *drain
 	limit    int // events still to be read; -1 = no limit
 }
@@ -42,7 +43,7 @@ func newEngine(config SubscriberConfig, limit int) *engine {
 	if limit >= 0 { // each event is tried once
 		config.MinBackoff, config.MaxBackoff, config.MinHold, config.MaxHold = never, never, never, never
 	}
-	return &engine{config: config, shards: map[int16]*shard{}, topics: map[string]*topicQueue{}, swept: map[int64]*shard{}, limit: limit}
+	return &engine{config: config, shards: map[int16]*shard{}, topics: map[string]*topicQueue{}, swept: map[place]*shard{}, limit: limit}
 }
 
 // adopt starts reading a shard from its stored frontier. Up to the highest position, events may be settled already.
@@ -66,6 +67,7 @@ func (e *engine) lose(s *shard) {
 	}
 	e.rows -= s.rows
 	e.bytes -= s.bytes
+	maps.DeleteFunc(e.swept, func(_ place, of *shard) bool { return of == s })
 	e.acked = slices.DeleteFunc(e.acked, func(i *item) bool { return i.shard == s })
 }
 
@@ -114,13 +116,16 @@ func (e *engine) room() int {
 	return room
 }
 
+// byteRoom is how many more bytes of events may be taken in.
+func (e *engine) byteRoom() int64 { return e.config.MaxUnsettledBytes - e.bytes }
+
 // planRead says what to read next, if there is room in memory for anything.
 func (e *engine) planRead() (readPlan, bool) {
 	free := e.room()
 	if e.limit < 0 && e.rows > 0 && free < e.config.MaxUnsettled/8 {
 		return readPlan{}, false // many small reads cost more than a little patience
 	}
-	bytes := e.config.MaxUnsettledBytes - e.bytes
+	bytes := e.byteRoom()
 	shards := e.owned()
 	if e.drain != nil {
 		shards = slices.DeleteFunc(slices.Clone(e.drain.shards), func(s *shard) bool { return s.gone || s.leaving })
@@ -265,10 +270,10 @@ func (e *engine) takeSwept(items []*item) []*item {
 	var found []*item
 	for _, i := range items {
 		s := e.shards[i.stored.shard]
-		if s == nil || s.leaving || e.swept[i.position] == s {
+		if s == nil || s.leaving || e.swept[i.place()] == s {
 			continue
 		}
-		e.swept[i.position] = s
+		e.swept[i.place()] = s
 		e.enqueue(s, nil, i)
 		found = append(found, i)
 	}

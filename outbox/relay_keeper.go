@@ -36,6 +36,7 @@ type update struct {
 type watchedRelay struct {
 	until string
 	since time.Time
+	lease time.Duration
 }
 
 func newKeeper(r *register, once bool) *keeper {
@@ -174,18 +175,18 @@ func (k *keeper) watch(relays []relayEntry) {
 		}
 		w, ok := k.watched[r.ID]
 		if !ok || w.until != r.Until {
-			w = watchedRelay{until: r.Until, since: now}
+			w = watchedRelay{until: r.Until, since: now, lease: time.Duration(r.Lease) * time.Millisecond}
 		}
 		seen[r.ID] = w
 	}
 	k.watched = seen
 }
 
-// dead returns the watched relays that have not renewed for a whole lease on this process's monotonic clock.
+// dead returns the watched relays that have not renewed for a whole lease of theirs on this process's monotonic clock.
 func (k *keeper) dead() []string {
 	dead := []string{}
 	for id, w := range k.watched {
-		if time.Since(w.since) > k.register.lease {
+		if time.Since(w.since) > w.lease {
 			dead = append(dead, id)
 		}
 	}

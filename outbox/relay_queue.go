@@ -11,7 +11,7 @@ import (
 	"github.com/millrace-go/millrace/event"
 )
 
-// topicQueue holds the events of one topic that have been read and not been acknowledged. Topics do not wait for each other.
+// topicQueue holds the events of one topic that have been read and not been acknowledged. Topics wait for each other only for room in memory.
 type topicQueue struct {
 	topic    string
 	ready    []*item // in the order they were handed out

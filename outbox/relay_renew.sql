@@ -11,13 +11,13 @@ with renewed as (
 ), relay as (
   select relay_id, lease_until,
          lease_until > {{schema}}.clock() and relay_id <> all($4::text[]::uuid[]) as live,
-         lease_until > {{schema}}.clock() + $2::bigint * interval '1 millisecond' as ahead
+         lease_until > {{schema}}.clock() + lease_ms * interval '1 millisecond' as ahead, lease_ms
     from {{schema}}.outbox_relay
 )
 select exists (select from renewed),
        (select count(*) from {{schema}}.outbox_shard s left join relay r using (relay_id) where r.live is not true),
        (select count(*) from {{schema}}.outbox_shard),
-       (select coalesce(json_agg(json_build_object('id', relay_id, 'live', live, 'ahead', ahead,
+       (select coalesce(json_agg(json_build_object('id', relay_id, 'live', live, 'ahead', ahead, 'lease_ms', lease_ms,
                'until', extract(epoch from lease_until)::text) order by relay_id), '[]') from relay),
        (select coalesce(json_agg(json_build_object('shard', shard, 'claim_id', claim_id, 'claim_version', claim_version)), '[]')
           from {{schema}}.outbox_shard where relay_id = $1::text::uuid)

@@ -95,6 +95,14 @@ type item struct {
 	receipt  event.Receipt // partition -1 = the publisher does not tell
 }
 
+// place is where an event is: a position alone may be taken once in every shard.
+type place struct {
+	shard    int16
+	position int64
+}
+
+func (i *item) place() place { return place{i.stored.shard, i.position} }
+
 // key is what must stay in order: the record key, or the event alone.
 func (i *item) key() string {
 	if i.partitionKey.Valid {

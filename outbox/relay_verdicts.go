@@ -74,7 +74,7 @@ func (e *engine) settled(items []*item, mine map[int16]bool) (lost []*shard) {
 			s.rows--
 			s.bytes -= i.size
 			s.inFlight--
-			delete(e.swept, i.position)
+			delete(e.swept, i.place())
 			if i.mark != nil {
 				i.mark.pending--
 			}

@@ -143,23 +143,26 @@ func (x *session) startSweep(now time.Time) {
 	}
 	x.sweepAt = now.Add(x.sub.config.SweepInterval)
 	of := tokenFrontiers(x.engine.owned())
-	if len(of) == 0 {
+	room := sweepRoom{min(sweepRows, x.engine.room()), x.engine.byteRoom()}
+	if len(of) == 0 || room.rows <= 0 || room.bytes <= 0 {
 		return
 	}
 	full := x.fullSweep
 	x.sweeping, x.fullSweep = true, false
 	x.async(func(ctx context.Context) func() {
-		items, err := x.sweeper.sweep(ctx, of, full)
+		items, err := x.sweeper.sweep(ctx, of, full, room)
 		return func() {
 			x.sweeping = false
 			if x.failed(err) || x.stopping {
 				x.fullSweep = x.fullSweep || full
 				return
 			}
-			if len(items) >= sweepRows {
-				x.sweepAt = time.Now().Add(storePause)
+			if len(items) >= room.rows {
+				x.sweeper.again(items)
 			}
 			if found := x.engine.takeSwept(items); len(found) > 0 {
+				x.sweeper.again(items)
+				x.sweepAt = time.Now().Add(storePause)
 				x.sub.stats.swept.Add(int64(len(found)))
 				x.sub.logger.Error("Events below the frontier had not been sent; sending them now",
 					errors.New("the reader overlooked events: their transaction ids or positions are not this cluster's"),

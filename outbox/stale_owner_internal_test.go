@@ -172,6 +172,7 @@ func TestReceiptIsNotWrittenForAnotherEventAtThePosition(t *testing.T) {
 	mine, err := newSettler(db, DefaultSchema, r.anchor).receipts(t.Context(), acked)
 	require.NoError(t, err)
 	require.NotEmpty(t, mine)
+	require.Equal(t, 1, receiptCount(t, db))
 	require.Equal(t, "id-1", one[string](t, db, `select event_id from millrace.outbox_receipt join millrace.outbox using (shard, position)`))
 }
 

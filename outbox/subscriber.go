@@ -40,10 +40,10 @@ type Subscriber struct {
 	logger watermill.LoggerAdapter
 	byRef  bool
 
-	closing   chan struct{}
-	closeOnce sync.Once
-	running   sync.WaitGroup
-	mu        sync.Mutex // guards closing against Subscribe
+	closed  context.Context //nolint:containedctx // ends with Close, not with a call
+	close   context.CancelFunc
+	running sync.WaitGroup
+	mu      sync.Mutex // guards closed against running
 
 	batches      sync.Map // token -> *Batch
 	stats        counters
@@ -89,10 +89,9 @@ func newSubscriber(db *sql.DB, config SubscriberConfig, logger watermill.LoggerA
 	if !byRef {
 		config.MaxInFlight = 1 // the next events of a shard wait for the acknowledgement of those before
 	}
-	return &Subscriber{
-		db: db, config: config, byRef: byRef, closing: make(chan struct{}),
-		logger: logger.With(watermill.LogFields{"relay": config.Name}),
-	}, nil
+	s := &Subscriber{db: db, config: config, byRef: byRef, logger: logger.With(watermill.LogFields{"relay": config.Name})}
+	s.closed, s.close = context.WithCancel(context.Background())
+	return s, nil
 }
 
 // Stats returns the counts so far.
@@ -104,30 +103,39 @@ func (s *Subscriber) Stats() Stats {
 // Subscribe starts a relay. The topic is only a name for the stream of envelopes: events of all topics come out of it. The
 // channel closes after ctx ends or Close is called, once everything in flight has been settled.
 func (s *Subscriber) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.closing:
-		return nil, ErrClosed
-	default:
-	}
-	if err := s.checkSequence(ctx); err != nil {
+	stop, over, err := s.start(ctx)
+	if err != nil {
 		return nil, err
 	}
 	out := make(chan *message.Message)
-	stop := make(chan struct{})
-	s.running.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-s.closing:
-		}
-		close(stop)
-	})
-	s.running.Go(func() {
+	go func() {
+		defer over()
 		defer close(out)
 		s.relay(stop, s.emitter(ctx, out))
-	})
+	}()
 	return out, nil
+}
+
+// start counts a run that Close waits for. stop is closed when ctx ends or Close is called; over ends the run.
+func (s *Subscriber) start(ctx context.Context) (stop <-chan struct{}, over func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closed.Done():
+		return nil, nil, ErrClosed
+	default:
+	}
+	if err := s.checkSequence(ctx); err != nil {
+		return nil, nil, err
+	}
+	stopping, cancel := context.WithCancel(ctx)
+	unlink := context.AfterFunc(s.closed, cancel)
+	s.running.Add(1)
+	return stopping.Done(), func() {
+		unlink()
+		cancel()
+		s.running.Done()
+	}, nil
 }
 
 // relay runs one session after another until stop.
@@ -171,9 +179,11 @@ func (s *Subscriber) RunOnce(ctx context.Context, limit int, handle func(*messag
 	if limit <= 0 {
 		return 0, fmt.Errorf("outbox: RunOnce: limit %d is not positive", limit)
 	}
-	if err := s.checkSequence(ctx); err != nil {
+	stop, over, err := s.start(ctx)
+	if err != nil {
 		return 0, err
 	}
+	defer over()
 	out := make(chan *message.Message)
 	var handling sync.WaitGroup
 	var mu sync.Mutex
@@ -192,7 +202,7 @@ func (s *Subscriber) RunOnce(ctx context.Context, limit int, handle func(*messag
 			})
 		}
 	})
-	sent, err = s.runSession(ctx.Done(), limit, s.emitter(ctx, out))
+	sent, err = s.runSession(stop, limit, s.emitter(ctx, out))
 	close(out)
 	handling.Wait()
 	if err = errors.Join(append(refusals, err)...); err == nil {
@@ -242,7 +252,8 @@ func (s *Subscriber) emitEnvelopes(ctx context.Context, x *session, b *Batch, ou
 					b.Report(n, event.Receipt{}, err)
 					return
 				}
-				msgCtx, cancel := context.WithCancel(ctx)
+				// A router that closes ends ctx at once; what is out may still be finished.
+				msgCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 				msg.SetContext(msgCtx)
 				sent, acked := x.carry(out, msg)
 				cancel()
@@ -285,14 +296,15 @@ func (s *Subscriber) Resolve(msg *message.Message) (*Batch, error) {
 	return b.(*Batch), nil
 }
 
+// CloseBound is the longest that Close may take: what a router that runs the subscriber should wait.
+func (s *Subscriber) CloseBound() time.Duration { return s.config.CloseTimeout + 2*finalBound }
+
 // Close stops the relay: nothing more is emitted, what is in flight is settled, the shards are given back. It waits for
 // that, at most SubscriberConfig.CloseTimeout and the time of a last statement.
 func (s *Subscriber) Close() error {
-	s.closeOnce.Do(func() {
-		s.mu.Lock()
-		close(s.closing)
-		s.mu.Unlock()
-	})
+	s.mu.Lock()
+	s.close()
+	s.mu.Unlock()
 	s.running.Wait()
 	return nil
 }

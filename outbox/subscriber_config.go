@@ -24,8 +24,8 @@ type SubscriberConfig struct {
 	// one query, however many shards there are. Default 1 s.
 	PollInterval time.Duration
 
-	// BatchSize is how many events one carrier message stands for at most. Only subscribers made by NewBatchSubscriber use
-	// it. Default 2000.
+	// BatchSize is how many events are handed out together at most: as one carrier message, or as so many envelopes side by
+	// side. Default 2000.
 	BatchSize int
 
 	// MaxInFlight is how many batches are with the publisher at once. More keeps the broker busy while receipts are written
@@ -43,7 +43,8 @@ type SubscriberConfig struct {
 	MaxBackoff time.Duration
 
 	// MinHold and MaxHold bound the pause before an event the broker refused for good is tried again. Events of the same key
-	// wait behind it, all others pass. Defaults 1 s and 5 min.
+	// wait behind it, all others pass, as long as those that wait leave room within MaxUnsettled and MaxUnsettledBytes.
+	// Defaults 1 s and 5 min.
 	MinHold time.Duration
 	MaxHold time.Duration
 

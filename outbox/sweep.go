@@ -39,8 +39,14 @@ func newSweeper(db *sql.DB, schema string, interval time.Duration) *sweeper {
 	}
 }
 
-// sweep returns unsettled events below the frontiers given, at most about sweepRows. It is not for concurrent use.
-func (s *sweeper) sweep(ctx context.Context, of []tokenFrontier, full bool) ([]*item, error) {
+// sweepRoom bounds what a sweep may bring in.
+type sweepRoom struct {
+	rows  int
+	bytes int64
+}
+
+// sweep returns unsettled events below the frontiers given, from the first window that has any. It is not for concurrent use.
+func (s *sweeper) sweep(ctx context.Context, of []tokenFrontier, full bool, room sweepRoom) ([]*item, error) {
 	var shards, positions []int64
 	var snapshots []string
 	var highest int64
@@ -58,25 +64,25 @@ func (s *sweeper) sweep(ctx context.Context, of []tokenFrontier, full bool) ([]*
 		}
 		s.position, s.begun = lowest-1, start
 	}
-	var found []*item
-	for s.position < highest && time.Since(start) < sweepBudget && len(found) < sweepRows {
+	for s.position < highest && time.Since(start) < sweepBudget {
 		to := min(s.position+sweepWindow, highest)
-		items, err := s.window(ctx, pq.Array(shards), pq.Array(snapshots), pq.Array(positions), s.position, to)
+		items, err := s.window(ctx, room, pq.Array(shards), pq.Array(snapshots), pq.Array(positions), s.position, to)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, items...)
 		s.position = to
-		if len(items) >= sweepRows {
-			s.position = items[0].position - 1 // there may be more: go over this window again
-			break
+		if len(items) > 0 {
+			return items, nil
 		}
 	}
-	return found, nil
+	return nil, nil
 }
 
-func (s *sweeper) window(ctx context.Context, shards, snapshots, positions any, from, to int64) ([]*item, error) {
-	rows, err := s.db.QueryContext(ctx, s.query, shards, snapshots, positions, from, to, sweepRows)
+// again makes the next sweep go over the window of these events once more: there may be others.
+func (s *sweeper) again(items []*item) { s.position = items[0].position - 1 }
+
+func (s *sweeper) window(ctx context.Context, room sweepRoom, shards, snapshots, positions any, from, to int64) ([]*item, error) {
+	rows, err := s.db.QueryContext(ctx, s.query, shards, snapshots, positions, from, to, room.rows, room.bytes)
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}

@@ -42,7 +42,8 @@ type Config struct {
 	// DeadLetterTopic receives a record of each dead letter. Default: the event's topic with ".dlq" behind it.
 	DeadLetterTopic string
 
-	// ReplayInterval is how long a replay of a dead letter waits at most before its handler runs. Default 1 s.
+	// ReplayInterval is how long a replay of a dead letter waits before its handler runs; a nacked one waits longer each time,
+	// up to a minute. Default 1 s.
 	ReplayInterval time.Duration
 
 	// CloseTimeout bounds how long closing waits for handlers and for events in flight. What is unfinished by then has its

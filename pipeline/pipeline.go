@@ -96,7 +96,7 @@ func (p *Pipeline) compose() (err error) {
 
 // Handle has handler take effect once for each event of the topic, in the transaction it finds in the message's context.
 // consumer names the effect: it is the consumer group and the inbox's key, so keep it for ever. Middleware given here goes
-// around each attempt, inside the transaction's middleware is Dedup alone. Call it before Run.
+// around the handler in each attempt, inside Dedup and so in the transaction. Call it before Run.
 func (p *Pipeline) Handle(consumer, topic string, handler message.NoPublishHandlerFunc, inner ...message.HandlerMiddleware) error {
 	return p.add(consumer, topic, "", func(msg *message.Message) ([]*message.Message, error) { return nil, handler(msg) }, inner)
 }
@@ -135,7 +135,7 @@ func (p *Pipeline) add(consumer, topic, publishTopic string, handler message.Han
 		return fmt.Errorf("pipeline: consumer %s: %w", consumer, err)
 	}
 	replays, err := inbox.NewSubscriber(p.db, inbox.SubscriberConfig{
-		Schema: p.config.Schema, Consumer: consumer, PollInterval: p.config.ReplayInterval,
+		Schema: p.config.Schema, Consumer: consumer, PollInterval: p.config.ReplayInterval, CloseTimeout: p.config.CloseTimeout,
 	}, p.logger)
 	if err != nil {
 		return fmt.Errorf("pipeline: consumer %s: %w", consumer, err)

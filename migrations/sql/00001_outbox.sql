@@ -55,6 +55,7 @@ create table {{schema}}.outbox_receipt (
 create table {{schema}}.outbox_relay (
   relay_id    uuid primary key,
   name        text not null,
+  lease_ms    bigint not null check (lease_ms > 0),  -- how long a lease this relay takes
   lease_until timestamptz not null,
   started_at  timestamptz not null default {{schema}}.clock()
 );
