@@ -31,12 +31,19 @@ func oneOf(allowed ...string) func(any) string {
 	}
 }
 
-func atLeast(least int) func(any) string {
+func positive(value any) string {
+	if value.(int) >= 1 {
+		return ""
+	}
+	return "use 1 or more"
+}
+
+func between(least, most int) func(any) string {
 	return func(value any) string {
-		if value.(int) >= least {
+		if n := value.(int); n >= least && n <= most {
 			return ""
 		}
-		return fmt.Sprintf("use %d or more", least)
+		return fmt.Sprintf("use a number between %d and %d", least, most)
 	}
 }
 

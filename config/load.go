@@ -99,7 +99,7 @@ func (l *loader) file(name string) {
 		if errors.As(err, &path) {
 			l.wrong("config", source, "name a readable file: "+path.Err.Error())
 		} else {
-			l.wrong("config", source, "write valid YAML: "+err.Error())
+			l.wrong("config", source, "write valid YAML"+place(err))
 		}
 		return
 	}
@@ -118,6 +118,16 @@ func (l *loader) file(name string) {
 			l.wrong(name, source, unknownKey(name))
 		}
 	}
+}
+
+var lineNumber = regexp.MustCompile(`\bline \d+`)
+
+// place is where a YAML file is wrong, as far as that is known. The rest of the error may quote a secret.
+func place(err error) string {
+	if line := lineNumber.FindString(err.Error()); line != "" {
+		return ": see " + line
+	}
+	return ""
 }
 
 func hasPassword(value any) bool {

@@ -155,6 +155,28 @@ func TestAFileThatCanNotBeReadIsAProblem(t *testing.T) {
 	}
 }
 
+// The parser quotes what it does not understand.
+func TestAFileThatIsNoYAMLIsNotQuoted(t *testing.T) {
+	for content, line := range map[string]string{
+		"schema: a\nkafka:\n  sasl:\n    password: *s3cret\n": "",
+		"schema: a\nkafka:\n  sasl: {s3cret: !!int s3cret}\n": "",
+		"schema: a\nkafka: s3cret: b\n":                       "line 2",
+		"s3cret: a\ns3cret: b\n":                              "line 2",
+	} {
+		_, _, err := config.Load(config.Sources{File: write(t, "bad.yaml", content), Environment: environment()})
+		require.ErrorContains(t, err, "write valid YAML", content)
+		require.ErrorContains(t, err, line, content)
+		require.NotContains(t, err.Error(), "s3cret", content)
+	}
+}
+
+func TestMessagesAreNoLargerThanAPublisherTakes(t *testing.T) {
+	for size, valid := range map[string]bool{"1023": false, "1024": true, "1073741824": true, "1073741825": false} {
+		_, _, err := config.Load(config.Sources{Environment: environment("MILLRACE_KAFKA_MAX_MESSAGE_BYTES=" + size)})
+		require.Equal(t, valid, err == nil, size)
+	}
+}
+
 func FuzzLoad(f *testing.F) {
 	f.Add("schema: a\n", "MILLRACE_RELAY_LEASE=1s")
 	f.Add("kafka: {brokers: [1, {a: b}]}\n", "MILLRACE_DATABASE_URL=postgres://%zz")

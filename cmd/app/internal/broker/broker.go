@@ -18,6 +18,11 @@ import (
 	"github.com/millrace-go/millrace/kafka"
 )
 
+// coordinatorTimeout is how long to wait for a coordinator of groups.
+const coordinatorTimeout = 20 * time.Second
+
+var coordinatorAway = []error{kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator}
+
 // NewClient makes a client with further options. It does not connect; Close it.
 func NewClient(connection kafka.Connection, options ...kgo.Opt) (*kgo.Client, error) {
 	all := []kgo.Opt{
@@ -144,20 +149,10 @@ func DeleteTopics(ctx context.Context, connection kafka.Connection, groups, topi
 	admin := kadm.NewClient(client)
 	// Offsets of a group without its topic harm nobody, but they would have a new topic of that name start behind its end.
 	// A broker that never had a group has no coordinator to ask, so only what is there is asked for.
-	there, err := admin.ListGroups(ctx)
-	if err != nil {
-		return fmt.Errorf("list groups: %w", err)
-	}
-	groups = slices.DeleteFunc(slices.Clone(groups), func(group string) bool { _, is := there[group]; return !is })
 	if len(groups) > 0 {
-		deleted, err := admin.DeleteGroups(ctx, groups...)
+		err := coordinated(ctx, func() error { return deleteGroups(ctx, admin, groups) })
 		if err != nil {
-			return fmt.Errorf("delete groups: %w", err)
-		}
-		for _, d := range deleted {
-			if d.Err != nil && !errors.Is(d.Err, kerr.GroupIDNotFound) {
-				return fmt.Errorf("delete group %s: %w", d.Group, d.Err)
-			}
+			return err
 		}
 	}
 	deleted, err := admin.DeleteTopics(ctx, topics...)
@@ -170,6 +165,42 @@ func DeleteTopics(ctx context.Context, connection kafka.Connection, groups, topi
 		}
 	}
 	return nil
+}
+
+func deleteGroups(ctx context.Context, admin *kadm.Client, groups []string) error {
+	there, err := admin.ListGroups(ctx)
+	if err != nil {
+		return fmt.Errorf("list groups: %w", err)
+	}
+	groups = slices.DeleteFunc(slices.Clone(groups), func(group string) bool { _, is := there[group]; return !is })
+	if len(groups) == 0 {
+		return nil
+	}
+	deleted, err := admin.DeleteGroups(ctx, groups...)
+	if err != nil {
+		return fmt.Errorf("delete groups: %w", err)
+	}
+	for _, d := range deleted {
+		if d.Err != nil && !errors.Is(d.Err, kerr.GroupIDNotFound) {
+			return fmt.Errorf("delete group %s: %w", d.Group, d.Err)
+		}
+	}
+	return nil
+}
+
+// coordinated tries again while a broker that has just started, or made its topic of groups, has no coordinator yet.
+func coordinated(ctx context.Context, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, coordinatorTimeout)
+	defer cancel()
+	for {
+		err := try()
+		if !slices.ContainsFunc(coordinatorAway, func(away error) bool { return errors.Is(err, away) }) {
+			return err
+		}
+		if pause(ctx, 100*time.Millisecond) != nil {
+			return err
+		}
+	}
 }
 
 // Header returns the last header of that name, "" if there is none.

@@ -25,7 +25,7 @@ type app struct {
 
 	begun  bool   // a command's own code was reached: what fails now is no usage error by itself
 	resume string // what to say after an interrupt
-	serves bool   // being stopped is how the command ends, and what fails on the way is an error
+	serves bool   // being stopped is how the command ends from now on, and what fails on the way is an error
 
 	// tamper changes the evidence of the demo before it is judged; for tests.
 	tamper func(*demo.Evidence)

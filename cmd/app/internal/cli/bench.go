@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millrace-go/millrace/cmd/app/internal/bench"
+	"github.com/millrace-go/millrace/config"
 )
 
 // benchReport is what was measured. The field names are a contract.
@@ -49,31 +52,24 @@ Kafka is a real broker unless brokers are given; the embedded one is a fake and 
 			if events < 1 {
 				return usage{errors.New("--events: at least 1")}
 			}
-			return a.benchRelay(cmd, events)
+			a.resume = "Run it again; it begins anew."
+			n := need{postgres: true, kafka: true, start: true}
+			return a.withDatabase(cmd, n, func(ctx context.Context, db *sql.DB, c config.Config, s *services) error {
+				return a.benchRelay(ctx, db, c, s, events)
+			})
 		}),
 	}
 	cmd.Flags().IntVar(&events, "events", 20_000, "number of events")
 	outputFlags(cmd)
 	settingsFlags(cmd)
+	logFlags(cmd)
 	cmd.Flags().String("database-url", "", "PostgreSQL to use (MILLRACE_DATABASE_URL); a database is made there and dropped")
 	kafkaFlags(cmd, "real")
 	ownStateFlags(cmd)
 	return cmd
 }
 
-func (a *app) benchRelay(cmd *cobra.Command, events int) (err error) {
-	ctx := cmd.Context()
-	a.resume = "Run it again; it begins anew."
-	c, s, err := a.prepare(cmd, need{postgres: true, kafka: true, start: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	db, err := openDatabase(ctx, c.DatabaseURL)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+func (a *app) benchRelay(ctx context.Context, db *sql.DB, c config.Config, s *services, events int) (err error) {
 	brokers, err := connection(c.Kafka)
 	if err != nil {
 		return err
@@ -139,7 +135,7 @@ func (r benchReport) show(t table.Writer) {
 
 // logFile is a file in the state directory that begins anew.
 func (a *app) logFile(name string) (*os.File, error) {
-	if err := os.MkdirAll(a.stateDir, 0o755); err != nil { //nolint:gosec // PostgreSQL's user enters it
+	if err := makeStateDir(a.stateDir); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(a.stateDir, name)

@@ -75,6 +75,7 @@ func newConfigValidate(a *app) *cobra.Command {
 func (a *app) configCommandFlags(cmd *cobra.Command) {
 	outputFlags(cmd)
 	databaseFlags(cmd)
+	logFlags(cmd)
 	cmd.Flags().String("kafka-brokers", "", "Kafka, host:port and more with commas (MILLRACE_KAFKA_BROKERS)")
 	cmd.Flags().String("listen", "", "address of health and metrics (MILLRACE_LISTEN)")
 }

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"time"
 
-	_ "github.com/lib/pq" // driver "postgres"
+	"github.com/lib/pq" // also the driver "postgres"
 
 	"github.com/millrace-go/millrace/migrations"
 )
@@ -18,29 +19,53 @@ const dialTimeout = 10 * time.Second
 
 // openDatabase opens a pool and sees that somebody answers. No error shows the address: it holds the password.
 func openDatabase(ctx context.Context, address string) (*sql.DB, error) {
-	db, err := sql.Open("postgres", inOneRoundTrip(address))
+	db, err := sql.Open("postgres", withParameters(address))
 	if err != nil {
 		return nil, usage{errors.New("database_url: can not be parsed")}
 	}
 	db.SetMaxIdleConns(16)
 	dial, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	if err := db.PingContext(dial); err != nil {
-		return nil, errors.Join(fmt.Errorf("PostgreSQL is %w: %w", errUnreachable, err), db.Close())
+	// While it logs in, the driver does not look at the context: an interrupt leaves it to connect_timeout.
+	answered := make(chan error, 1)
+	go func() { answered <- db.PingContext(dial) }()
+	select {
+	case err = <-answered:
+	case <-dial.Done():
+		err = dial.Err()
+	}
+	if err != nil {
+		return nil, errors.Join(unopened(err), db.Close())
 	}
 	return db, nil
 }
 
-// inOneRoundTrip has the driver send a statement together with its parameters. Otherwise it prepares first and executes
-// then, which takes twice as long and, behind a transaction-mode pooler, may reach two servers.
-func inOneRoundTrip(address string) string {
-	const parameter = "binary_parameters"
+// unopened tells a server that is away from one that turned the address down: class 28 is a login that failed, 3D000 a
+// database that does not exist.
+func unopened(err error) error {
+	var server *pq.Error
+	if errors.As(err, &server) && (server.Code.Class() == "28" || server.Code == "3D000") {
+		return usage{fmt.Errorf("database_url: PostgreSQL says: %s", server.Message)}
+	}
+	return fmt.Errorf("PostgreSQL is %w: %w", errUnreachable, err)
+}
+
+// withParameters sets what the address does not say. binary_parameters has the driver send a statement together with its
+// parameters. Otherwise it prepares first and executes then, which takes twice as long and, behind a transaction-mode
+// pooler, may reach two servers. connect_timeout bounds how long a server that accepts and says nothing is waited for.
+func withParameters(address string) string {
 	parsed, err := url.Parse(address)
-	if err != nil || parsed.Query().Has(parameter) {
+	if err != nil {
 		return address
 	}
 	query := parsed.Query()
-	query.Set(parameter, "yes")
+	for name, value := range map[string]string{
+		"binary_parameters": "yes", "connect_timeout": strconv.Itoa(int(dialTimeout.Seconds())),
+	} {
+		if !query.Has(name) {
+			query.Set(name, value)
+		}
+	}
 	parsed.RawQuery = query.Encode()
 	return parsed.String()
 }

@@ -20,8 +20,13 @@ import (
 	"github.com/millrace-go/millrace/migrations"
 )
 
-// demoPartitions is how many partitions the demo's topics have.
-const demoPartitions = 6
+const (
+	// demoPartitions is how many partitions the demo's topics have.
+	demoPartitions = 6
+
+	// demoPrefix keeps the demo's topics and consumer groups apart from everything else on a cluster that was given.
+	demoPrefix = "millrace-demo."
+)
 
 type demoFlags struct {
 	orders int
@@ -55,30 +60,29 @@ and topics of this run for a look with other commands and --state-dir.`,
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "leave tables and topics behind")
 	outputFlags(cmd)
 	settingsFlags(cmd)
+	logFlags(cmd)
 	cmd.Flags().String("database-url", "", "PostgreSQL to use (MILLRACE_DATABASE_URL); its schema millrace_demo is replaced")
 	kafkaFlags(cmd, "embedded")
 	ownStateFlags(cmd)
 	return cmd
 }
 
-func (a *app) demo(cmd *cobra.Command, f demoFlags) (err error) {
-	ctx := cmd.Context()
+func (a *app) demo(cmd *cobra.Command, f demoFlags) error {
 	a.resume = "Run the demo again; it begins anew."
 	operations, err := f.operations()
 	if err != nil {
 		return err
 	}
+	n := need{postgres: true, kafka: true, start: true}
+	return a.withDatabase(cmd, n, func(ctx context.Context, db *sql.DB, c config.Config, s *services) error {
+		return a.demoOn(ctx, db, c, s, f, operations)
+	})
+}
+
+func (a *app) demoOn(
+	ctx context.Context, db *sql.DB, c config.Config, s *services, f demoFlags, operations []orders.Operation,
+) (err error) {
 	started := time.Now()
-	c, s, err := a.prepare(cmd, need{postgres: true, kafka: true, start: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	db, err := openDatabase(ctx, c.DatabaseURL)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
 	brokers, err := connection(c.Kafka)
 	if err != nil {
 		return err
@@ -93,12 +97,17 @@ func (a *app) demo(cmd *cobra.Command, f demoFlags) (err error) {
 	defer func() { err = errors.Join(err, release()) }()
 
 	// In the state directory the default names, so that other commands find what is kept; elsewhere names of its own.
-	stage := demoStage{db: db, brokers: brokers, schema: orders.Schema, topics: demo.Topics{Orders: "millrace-demo.orders", Notifications: "millrace-demo.notifications"}}
+	stage := demoStage{
+		db: db, brokers: brokers, schema: orders.Schema,
+		topics:    demo.Topics{Orders: demoPrefix + "orders", Notifications: demoPrefix + "notifications"},
+		consumers: demo.DefaultConsumers().WithPrefix(demoPrefix),
+	}
 	if s.ownPostgres {
 		stage.schema = migrations.DefaultSchema
 	}
 	if s.ownKafka {
 		stage.topics = demo.Topics{Orders: "orders", Notifications: "notifications"}
+		stage.consumers = demo.DefaultConsumers()
 	}
 	if left, err := stage.occupied(ctx); err != nil {
 		return err
@@ -122,7 +131,7 @@ func (a *app) demo(cmd *cobra.Command, f demoFlags) (err error) {
 
 	bar := newProgress(a.stderr)
 	result, err := demo.Run(ctx, db, demo.Config{
-		DatabaseURL: c.DatabaseURL, Schema: stage.schema, Brokers: brokers, Topics: stage.topics,
+		DatabaseURL: c.DatabaseURL, Schema: stage.schema, Brokers: brokers, Topics: stage.topics, Consumers: stage.consumers,
 		Operations: operations, Relays: f.relays, Chaos: f.chaos,
 		Environment: a.relayEnvironment(c), RelayLog: log,
 		Logger: newLogger(log, config.Log{Level: c.Log.Level, Format: c.Log.Format}),
@@ -171,10 +180,11 @@ func (f demoFlags) operations() ([]orders.Operation, error) {
 
 // demoStage is where a demo plays.
 type demoStage struct {
-	db      *sql.DB
-	brokers kafka.Connection
-	schema  string
-	topics  demo.Topics
+	db        *sql.DB
+	brokers   kafka.Connection
+	schema    string
+	topics    demo.Topics
+	consumers demo.Consumers
 }
 
 // occupied says whether there is something to clear.
@@ -202,7 +212,7 @@ func (s demoStage) clear(ctx context.Context) error {
 	if _, dropErr := s.db.ExecContext(ctx, "drop schema if exists "+pq.QuoteIdentifier(s.schema)+" cascade"); dropErr != nil {
 		err = errors.Join(err, dropErr)
 	}
-	return errors.Join(err, broker.DeleteTopics(ctx, s.brokers, demo.Groups(), s.topics.All()))
+	return errors.Join(err, broker.DeleteTopics(ctx, s.brokers, s.consumers.All(), s.topics.All()))
 }
 
 // lockDemo makes sure that no two demos replace each other's tables.

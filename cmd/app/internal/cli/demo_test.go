@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/millrace-go/millrace/examples/orders"
 	"github.com/millrace-go/millrace/internal/testkit"
 )
 
@@ -60,6 +63,29 @@ func TestDemo(t *testing.T) {
 	require.Equal(t, 1, report.DeadLettered)
 	require.Equal(t, 1, report.Replayed)
 	require.Contains(t, done.stderr, "was killed")
+}
+
+// The order service's consumers may exist in earnest on a cluster that was given.
+func TestDemoLeavesOtherConsumerGroupsAlone(t *testing.T) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(testkit.Kafka(t)...))
+	require.NoError(t, err)
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	topic := testkit.Topic(t, 1)
+	names := []string{orders.ProjectionConsumer, orders.NotificationConsumer}
+	for _, group := range names {
+		offsets := kadm.Offsets{}
+		offsets.AddOffset(topic, 0, 0, -1)
+		require.NoError(t, admin.CommitAllOffsets(t.Context(), group, offsets))
+	}
+	done := run(t, demo(t, millrace, "--chaos=false", "--orders", "10", "--relays", "1"))
+	require.Zero(t, done.code, "%s\n%s", done.stdout, done.stderr)
+	groups, err := admin.ListGroups(t.Context())
+	require.NoError(t, err)
+	require.Subset(t, groups.Groups(), names)
+	for _, group := range groups.Groups() {
+		require.NotContains(t, group, "millrace-demo.")
+	}
 }
 
 func TestDemoWithoutChaos(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
-	"errors"
 	"fmt"
 	"os/user"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/spf13/cobra"
 
+	"github.com/millrace-go/millrace/config"
 	"github.com/millrace-go/millrace/inbox"
 )
 
@@ -31,24 +31,16 @@ type deadLetters struct {
 
 // dlq makes the RunE of a command on dead letters.
 func (a *app) dlq(f func(ctx context.Context, d deadLetters, args []string) error) func(*cobra.Command, []string) error {
-	return a.run(func(cmd *cobra.Command, args []string) (err error) {
-		ctx := cmd.Context()
+	return a.run(func(cmd *cobra.Command, args []string) error {
 		a.resume = "Run it again; each replay happens wholly or not at all."
-		c, s, err := a.prepare(cmd, need{postgres: true})
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, s.close()) }()
-		db, err := openMigrated(ctx, c.DatabaseURL, c.Schema)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, db.Close()) }()
-		store, err := inbox.NewStore(db, inbox.Config{Schema: c.Schema})
-		if err != nil {
-			return err
-		}
-		return f(ctx, deadLetters{db: db, store: store, schema: c.Schema}, args)
+		n := need{postgres: true, tables: true}
+		return a.withDatabase(cmd, n, func(ctx context.Context, db *sql.DB, c config.Config, _ *services) error {
+			store, err := inbox.NewStore(db, inbox.Config{Schema: c.Schema})
+			if err != nil {
+				return err
+			}
+			return f(ctx, deadLetters{db: db, store: store, schema: c.Schema}, args)
+		})
 	})
 }
 

@@ -19,3 +19,6 @@ func MainWithoutOneRecord(args []string, stdin io.Reader, stdout, stderr io.Writ
 		e.Orders = slices.Delete(e.Orders, i, i+1)
 	}})
 }
+
+// Besides is what an interrupt does not explain.
+var Besides = besides

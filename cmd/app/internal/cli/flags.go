@@ -18,6 +18,10 @@ func outputFlags(cmd *cobra.Command) {
 // settingsFlags are for everything that reads the configuration.
 func settingsFlags(cmd *cobra.Command) {
 	cmd.Flags().String("config", "", "configuration file (MILLRACE_CONFIG)")
+}
+
+// logFlags are for commands that log.
+func logFlags(cmd *cobra.Command) {
 	cmd.Flags().String("log-level", "", "error, warn, info, debug or trace (MILLRACE_LOG_LEVEL)")
 	cmd.Flags().String("log-format", "", "text or json (MILLRACE_LOG_FORMAT)")
 }

@@ -40,11 +40,15 @@ func main(args []string, a *app) int {
 		// Nothing ran: the command line itself is wrong.
 		err = usage{fmt.Errorf("%w\nSee %q.", err, command.CommandPath()+" --help")}
 	}
+	var others []error
 	if errors.As(context.Cause(ctx), new(interrupted)) && err != nil && !a.serves {
-		err = context.Cause(ctx) // whatever else failed did so because of that
+		others, err = besides(err), context.Cause(ctx)
 	}
 	code := exitCode(err)
 	switch {
+	case code == codeInterrupted && len(others) > 0:
+		a.say("%s: %s", root.Name(), errors.Join(others...))
+		a.say("interrupted. %s", a.resume)
 	case code == codeInterrupted:
 		a.say("interrupted: stopped cleanly. %s", a.resume)
 	case err != nil:

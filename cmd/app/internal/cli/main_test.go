@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -51,13 +52,36 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("DSN", testkit.DSN(t))
+			dsn := testkit.DSN(t)
+			env.Setenv("DSN", dsn)
+			env.Setenv("NO_DATABASE", readdressed(t, dsn, func(u *url.URL) { u.Path = "/absent" }))
+			env.Setenv("NO_USER", readdressed(t, dsn, func(u *url.URL) { u.User = url.UserPassword("absent", "s3cret") }))
+			env.Setenv("ELSEWHERE", elsewhere(t))
 			env.Setenv("BROKERS", strings.Join(testkit.Kafka(t), ","))
 			env.Setenv("TOPIC", testkit.Topic(t, 1))
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "fields": fields},
 	})
+}
+
+func readdressed(t *testing.T, dsn string, change func(*url.URL)) string {
+	t.Helper()
+	parsed, err := url.Parse(dsn)
+	require.NoError(t, err)
+	change(parsed)
+	return parsed.String()
+}
+
+// elsewhere is a directory of another user.
+func elsewhere(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return "/"
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chown(dir, 12345, 12345))
+	return dir
 }
 
 // exits runs a command that must exit with the code: exits 2 millrace foo.

@@ -44,8 +44,13 @@ func newMigrateUp(a *app) *cobra.Command {
 		Long: `Applies what is pending. Several processes may do it at once; one works, the others wait. It wants a direct connection
 to PostgreSQL, not a transaction-mode pooler.`,
 		Args: cobra.NoArgs,
-		RunE: a.migrate(&dryRun, func(ctx context.Context, db *sql.DB, c config.Config) error {
-			return migrations.Up(ctx, db, migrations.Config{Schema: c.Schema, Shards: shards})
+		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
+			if err := (migrations.Config{Shards: shards}).Validate(); err != nil {
+				return usage{fmt.Errorf("--shards: %w", err)}
+			}
+			return a.migrate(cmd, dryRun, func(ctx context.Context, db *sql.DB, c config.Config) error {
+				return migrations.Up(ctx, db, migrations.Config{Schema: c.Schema, Shards: shards})
+			})
 		}),
 	}
 	cmd.Flags().IntVar(&shards, "shards", 0, "shards of a new outbox, fixed from then on (default 64)")
@@ -60,11 +65,13 @@ func newMigrateDown(a *app) *cobra.Command {
 		Use:   "down",
 		Short: "Undo the newest migration, WITH ALL EVENTS IN ITS TABLES",
 		Args:  cobra.NoArgs,
-		RunE: a.migrate(&dryRun, func(ctx context.Context, db *sql.DB, c config.Config) error {
-			if !yes {
+		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
+			if !yes && !dryRun {
 				return usage{errors.New("migrate down drops tables with all events in them, sent or not: say --yes, or --dry-run to see the state")}
 			}
-			return migrations.Down(ctx, db, migrations.Config{Schema: c.Schema})
+			return a.migrate(cmd, dryRun, func(ctx context.Context, db *sql.DB, c config.Config) error {
+				return migrations.Down(ctx, db, migrations.Config{Schema: c.Schema})
+			})
 		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "drop the tables of the newest migration")
@@ -74,12 +81,13 @@ func newMigrateDown(a *app) *cobra.Command {
 }
 
 func newMigrateStatus(a *app) *cobra.Command {
-	dryRun := false
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show which migrations are applied",
 		Args:  cobra.NoArgs,
-		RunE:  a.migrate(&dryRun, func(context.Context, *sql.DB, config.Config) error { return nil }),
+		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
+			return a.migrate(cmd, false, func(context.Context, *sql.DB, config.Config) error { return nil })
+		}),
 	}
 	a.migrateFlags(cmd)
 	return cmd
@@ -118,22 +126,11 @@ func (a *app) migrateFlags(cmd *cobra.Command) {
 	stateFlags(cmd)
 }
 
-// migrate makes the RunE of a command that changes the schema, unless it is a dry run, and then shows its state.
-func (a *app) migrate(dryRun *bool, change func(context.Context, *sql.DB, config.Config) error) func(*cobra.Command, []string) error {
-	return a.run(func(cmd *cobra.Command, _ []string) (err error) {
-		ctx := cmd.Context()
-		a.resume = "Run it again; a migration happens wholly or not at all."
-		c, s, err := a.prepare(cmd, need{postgres: true})
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, s.close()) }()
-		db, err := openDatabase(ctx, c.DatabaseURL)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, db.Close()) }()
-		if !*dryRun {
+// migrate changes the schema, unless it is a dry run, and then shows its state.
+func (a *app) migrate(cmd *cobra.Command, dryRun bool, change func(context.Context, *sql.DB, config.Config) error) error {
+	a.resume = "Run it again; a migration happens wholly or not at all."
+	return a.withDatabase(cmd, need{postgres: true}, func(ctx context.Context, db *sql.DB, c config.Config, _ *services) error {
+		if !dryRun {
 			if err := change(ctx, db, c); err != nil {
 				return err
 			}
@@ -143,7 +140,7 @@ func (a *app) migrate(dryRun *bool, change func(context.Context, *sql.DB, config
 			return err
 		}
 		report := newMigrateReport(c.Schema, status)
-		report.DryRun = *dryRun
+		report.DryRun = dryRun
 		return a.document(report, report.show)
 	})
 }

@@ -30,7 +30,7 @@ type publishFlags struct {
 type publishReport struct {
 	Read       int           `json:"read"`
 	Written    int           `json:"written"`
-	Duplicates int           `json:"duplicates"` // were in the outbox already
+	Duplicates int           `json:"duplicates"` // were in the outbox already, or in the batch before
 	Skipped    int           `json:"skipped"`    // in a batch with a refused line
 	Refused    []refusedLine `json:"refused"`
 	DryRun     bool          `json:"dry_run"`
@@ -61,6 +61,8 @@ Only payload is required; null is a tombstone, and its bytes stay as they are. A
 topic, line number and content, so running the same file again writes nothing twice, also after a crash.
 
 A line that can not be written is refused with its number, and nothing of its batch is written; later batches go on.
+So is a line with an event_id that an earlier line of its batch has with other content; the very same again is a duplicate.
+kafka.max_message_bytes bounds an event.
 The exit code is then 4, or 1 when nothing was written at all. Mend the line and run the file again.`,
 		Args: cobra.NoArgs,
 		RunE: a.run(func(cmd *cobra.Command, _ []string) error { return a.publish(cmd, f) }),
@@ -76,7 +78,6 @@ The exit code is then 4, or 1 when nothing was written at all. Mend the line and
 }
 
 func (a *app) publish(cmd *cobra.Command, f publishFlags) (err error) {
-	ctx := cmd.Context()
 	a.resume = "Run the same again: nothing is written twice."
 	if f.topic == "" {
 		return usage{errors.New("--topic is missing")}
@@ -89,24 +90,20 @@ func (a *app) publish(cmd *cobra.Command, f publishFlags) (err error) {
 	}
 	input := a.stdin
 	if f.from != "-" {
-		file, err := os.Open(f.from)
-		if err != nil {
-			return usage{fmt.Errorf("--from: %w", err)}
+		file, openErr := os.Open(f.from)
+		if openErr != nil {
+			return usage{fmt.Errorf("--from: %w", openErr)}
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 		input = file
 	}
-	c, s, err := a.prepare(cmd, need{postgres: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	db, err := openMigrated(ctx, c.DatabaseURL, c.Schema)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	n := need{postgres: true, tables: true}
+	return a.withDatabase(cmd, n, func(ctx context.Context, db *sql.DB, c config.Config, _ *services) error {
+		return a.publishFrom(ctx, db, c, f, input)
+	})
+}
 
+func (a *app) publishFrom(ctx context.Context, db *sql.DB, c config.Config, f publishFlags, input io.Reader) error {
 	p, err := newFilePublisher(db, c, f)
 	if err != nil {
 		return err
@@ -134,15 +131,21 @@ func (a *app) publish(cmd *cobra.Command, f publishFlags) (err error) {
 
 // filePublisher writes the lines of a file in batches.
 type filePublisher struct {
-	db        *sql.DB
-	publisher *outbox.ContextPublisher
-	flags     publishFlags
-	report    publishReport
+	db             *sql.DB
+	publisher      *outbox.ContextPublisher
+	maxRecordBytes int
+	flags          publishFlags
+	report         publishReport
 }
 
 func newFilePublisher(db *sql.DB, c config.Config, f publishFlags) (*filePublisher, error) {
-	publisher, err := outbox.NewContextPublisher(outbox.PublisherConfig{Schema: c.Schema}, nil)
-	return &filePublisher{db: db, publisher: publisher, flags: f, report: publishReport{Refused: []refusedLine{}, DryRun: f.dryRun}}, err
+	// What fits on the way in fits on the way out.
+	limit := c.Kafka.MaxMessageBytes
+	publisher, err := outbox.NewContextPublisher(outbox.PublisherConfig{Schema: c.Schema, MaxRecordBytes: limit}, nil)
+	return &filePublisher{
+		db: db, publisher: publisher, maxRecordBytes: limit,
+		flags: f, report: publishReport{Refused: []refusedLine{}, DryRun: f.dryRun},
+	}, err
 }
 
 // lineEvent is an event and the line it comes from.

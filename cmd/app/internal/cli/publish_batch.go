@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -21,14 +23,17 @@ var (
 
 // publishBatch writes a batch in one transaction, or nothing of it when a line is refused, and counts.
 func (p *filePublisher) publishBatch(ctx context.Context, batch []lineEvent, refused []refusedLine) error {
-	duplicates := 0
+	events, duplicates, repeated := distinct(batch)
+	refused = append(refused, repeated...)
 	var err error
 	switch {
 	case len(refused) > 0:
 		err = errRefused
 	case len(batch) > 0:
 		err = outbox.InTx(ctx, p.db, func(ctx context.Context, tx *sql.Tx) error {
-			duplicates, refused, err = p.write(ctx, batch)
+			var there int
+			there, refused, err = p.write(ctx, events)
+			duplicates += there
 			if err == nil && len(refused) > 0 {
 				err = errRefused
 			}
@@ -59,6 +64,31 @@ func (p *filePublisher) publishBatch(ctx context.Context, batch []lineEvent, ref
 	return nil
 }
 
+// distinct leaves out lines that repeat an earlier one of the batch, and refuses those that repeat its event_id only.
+func distinct(batch []lineEvent) (events []lineEvent, duplicates int, refused []refusedLine) {
+	first := map[string]lineEvent{}
+	for _, e := range batch {
+		id := e.msg.Metadata.Get(event.IDKey)
+		earlier, is := first[id]
+		switch {
+		case !is:
+			first[id] = e
+			events = append(events, e)
+		case sameContent(earlier.msg, e.msg):
+			duplicates++
+		default:
+			refused = append(refused, refusedLine{e.line,
+				fmt.Sprintf("event_id: line %d has it already, with other content", earlier.line)})
+		}
+	}
+	return events, duplicates, refused
+}
+
+// sameContent tells a tombstone from an empty payload.
+func sameContent(a, b *message.Message) bool {
+	return maps.Equal(a.Metadata, b.Metadata) && bytes.Equal(a.Payload, b.Payload) && (a.Payload == nil) == (b.Payload == nil)
+}
+
 // write writes the events that are new.
 func (p *filePublisher) write(ctx context.Context, batch []lineEvent) (duplicates int, refused []refusedLine, err error) {
 	messages := make([]*message.Message, len(batch))
@@ -68,7 +98,9 @@ func (p *filePublisher) write(ctx context.Context, batch []lineEvent) (duplicate
 	}
 	conflicts, err := p.publisher.PublishNew(p.flags.topic, messages...)
 	if errors.Is(err, event.ErrInvalid) {
-		return 0, p.invalid(batch), nil
+		if refused = p.invalid(batch); len(refused) > 0 {
+			return 0, refused, nil
+		}
 	}
 	if err != nil {
 		return 0, nil, err
@@ -85,11 +117,12 @@ func (p *filePublisher) write(ctx context.Context, batch []lineEvent) (duplicate
 	return duplicates, refused, nil
 }
 
-// invalid finds the events the outbox refuses. They are refused before any SQL, and the transaction is rolled back anyway.
+// invalid finds the events the outbox refuses. It writes nothing.
 func (p *filePublisher) invalid(batch []lineEvent) []refusedLine {
+	checks := outbox.SchemaAdapter{MaxRecordBytes: p.maxRecordBytes}
 	var refused []refusedLine
 	for _, e := range batch {
-		if _, err := p.publisher.PublishNew(p.flags.topic, e.msg); errors.Is(err, event.ErrInvalid) {
+		if _, err := checks.InsertQuery(p.flags.topic, message.Messages{e.msg}); errors.Is(err, event.ErrInvalid) {
 			refused = append(refused, newRefusedLine(e.line, err))
 		}
 	}

@@ -40,18 +40,21 @@ Prometheus. SIGTERM and Ctrl-C finish what is in flight; SIGTERM exits 0, Ctrl-C
 			if err != nil {
 				return err
 			}
-			a.serves = true
 			err = errors.Join(a.relay(cmd.Context(), c), s.close())
 			var stopped interrupted
-			if err == nil && errors.As(context.Cause(cmd.Context()), &stopped) && stopped.signal != syscall.SIGTERM {
+			if !errors.As(context.Cause(cmd.Context()), &stopped) || len(besides(err)) > 0 {
+				return err
+			}
+			if stopped.signal != syscall.SIGTERM {
 				return stopped
 			}
-			return err
+			return nil // also while it was starting
 		}),
 	}
 	cmd.Flags().StringSliceVar(&roles, "roles", []string{roleRelay}, "what to do: relay")
 	cmd.Flags().String("listen", "", "address of health and metrics (MILLRACE_LISTEN), default 127.0.0.1:8481")
 	databaseFlags(cmd)
+	logFlags(cmd)
 	kafkaFlags(cmd, "embedded")
 	stateFlags(cmd)
 	return cmd
@@ -63,11 +66,11 @@ func (a *app) relay(ctx context.Context, c config.Config) error {
 	if err != nil {
 		return err
 	}
-	err = relayUntil(ctx, db, c, logger)
+	err = a.relayUntil(ctx, db, c, logger)
 	return errors.Join(err, db.Close())
 }
 
-func relayUntil(ctx context.Context, db *sql.DB, c config.Config, logger watermill.LoggerAdapter) (err error) {
+func (a *app) relayUntil(ctx context.Context, db *sql.DB, c config.Config, logger watermill.LoggerAdapter) (err error) {
 	brokers, err := connection(c.Kafka)
 	if err != nil {
 		return err
@@ -93,12 +96,16 @@ func relayUntil(ctx context.Context, db *sql.DB, c config.Config, logger watermi
 		health.close()
 		return err
 	}
+	a.serves = true
 	logger.Info("Relay starts", watermill.LogFields{"listen": server.address()})
 
 	running := make(chan error, 1)
 	go func() { running <- relay.Run(context.WithoutCancel(ctx)) }()
 	select {
 	case err = <-running:
+		err = errors.Join(errors.New("the relay ended by itself"), err)
+	case <-server.ended: // close says why
+		err = errors.Join(relay.Close(), <-running)
 	case <-ctx.Done():
 		health.stopping()
 		err = errors.Join(relay.Close(), <-running)
@@ -117,7 +124,7 @@ func publisherConfig(c config.Config, brokers kafka.Connection) kafka.PublisherC
 }
 
 func forwarderConfig(c config.Config) forwarder.Config {
-	return forwarder.Config{CloseTimeout: c.Relay.CloseTimeout, Outbox: outbox.SubscriberConfig{
+	return forwarder.Config{Outbox: outbox.SubscriberConfig{
 		Schema: c.Schema, Name: c.Relay.Name, Lease: c.Relay.Lease, PollInterval: c.Relay.PollInterval,
 		BatchSize: c.Relay.BatchSize, MaxInFlight: c.Relay.MaxInFlight,
 		MaxUnsettled: c.Relay.MaxUnsettled, MaxUnsettledBytes: int64(c.Relay.MaxUnsettledBytes),

@@ -46,8 +46,8 @@ func newRelayMetrics(db *sql.DB, schema string, stats func() outbox.Stats) *rela
 			{describe("relay_swept_total", "Events the safety sweep found: anything above 0 is an alarm."), func(s outbox.Stats) int64 { return s.Swept }},
 			{describe("relay_late_total", "Events that committed after events at higher positions had been read."), func(s outbox.Stats) int64 { return s.Late }},
 		},
-		pending: describe("outbox_pending", "Committed events without a receipt, of all relays; 100000 means that many or more."),
-		oldest:  describe("outbox_oldest_pending_seconds", "Age of the oldest committed event without a receipt."),
+		pending: describe("outbox_pending", "Committed events without a receipt, of all relays, among the 10000 of each shard that follow what is stored as settled, and 100000 in all: there may be more."),
+		oldest:  describe("outbox_oldest_pending_seconds", "Age of the oldest committed event without a receipt, among the 10000 of each shard that follow what is stored as settled."),
 		up:      describe("database_up", "1 if PostgreSQL answered this scrape."),
 	}
 }
@@ -62,7 +62,7 @@ func (m *relayMetrics) Describe(out chan<- *prometheus.Desc) {
 	out <- m.up
 }
 
-// Collect sends the values. While PostgreSQL is away the counters are still there, and what is waiting is not.
+// Collect sends the values. While PostgreSQL is away or slow the counters are still there, and what is waiting is not.
 func (m *relayMetrics) Collect(out chan<- prometheus.Metric) {
 	stats := m.stats()
 	for _, c := range m.counters {
@@ -70,12 +70,14 @@ func (m *relayMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
-	var pending, oldest float64
 	up := 0.0
-	if m.db.QueryRowContext(ctx, m.query).Scan(&pending, &oldest) == nil {
+	if m.db.PingContext(ctx) == nil {
 		up = 1
+	}
+	out <- prometheus.MustNewConstMetric(m.up, prometheus.GaugeValue, up)
+	var pending, oldest float64
+	if m.db.QueryRowContext(ctx, m.query).Scan(&pending, &oldest) == nil {
 		out <- prometheus.MustNewConstMetric(m.pending, prometheus.GaugeValue, pending)
 		out <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, oldest)
 	}
-	out <- prometheus.MustNewConstMetric(m.up, prometheus.GaugeValue, up)
 }

@@ -13,7 +13,8 @@ import (
 type server struct {
 	http     *http.Server
 	listener net.Listener
-	ended    chan error
+	ended    chan struct{} // closed when it serves no longer
+	err      error         // why, then
 }
 
 func serve(ctx context.Context, address string, handler http.Handler) (*server, error) {
@@ -28,20 +29,25 @@ func serve(ctx context.Context, address string, handler http.Handler) (*server, 
 			WriteTimeout: 15 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		},
 		listener: listener,
-		ended:    make(chan error, 1),
+		ended:    make(chan struct{}),
 	}
-	go func() { s.ended <- s.http.Serve(listener) }()
+	go func() {
+		defer close(s.ended)
+		s.err = s.http.Serve(listener)
+	}()
 	return s, nil
 }
 
 func (s *server) address() string { return s.listener.Addr().String() }
 
+// close waits for requests that are being answered. It is an error if the server had ended before, by itself.
 func (s *server) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
-	if ended := <-s.ended; !errors.Is(ended, http.ErrServerClosed) {
-		err = errors.Join(err, ended)
+	<-s.ended
+	if !errors.Is(s.err, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("health and metrics ended by themselves: %w", s.err))
 	}
 	return err
 }

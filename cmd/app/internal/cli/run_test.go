@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -128,6 +129,42 @@ func TestRunRelaysAndTellsHowItIsDoing(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, code)
 	r.stop(syscall.SIGTERM, 0)
 	require.NotContains(t, r.text(), dsn)
+}
+
+// A slow look at what is waiting is not a database that is away.
+func TestRunTellsASlowDatabaseFromOneThatIsAway(t *testing.T) {
+	db, dsn := testkit.MigratedDatabase(t)
+	r := startRelay(t, dsn)
+	r.becomes("/readyz", http.StatusOK)
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), "lock table millrace.outbox in access exclusive mode")
+	require.NoError(t, err)
+	_, metrics := r.get("/metrics")
+	require.NoError(t, tx.Rollback())
+	require.Contains(t, metrics, "\nmillrace_database_up 1\n")
+	require.NotContains(t, metrics, "\nmillrace_outbox_pending ")
+	r.stop(syscall.SIGTERM, 0)
+}
+
+// Whoever stops it while it waits for PostgreSQL has not lost a server.
+func TestRunStoppedWhileItStartsEndsCleanly(t *testing.T) {
+	for signal, code := range map[syscall.Signal]int{syscall.SIGTERM: 0, syscall.SIGINT: 130} {
+		silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		cmd := command(t, millrace, kafkaEnvironment(t), "run", "--database-url", "postgres://u@"+silent.Addr().String()+"/d?sslmode=disable")
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		require.NoError(t, cmd.Start())
+		conn, err := silent.Accept()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Process.Signal(signal))
+		_ = cmd.Wait()
+		require.Equal(t, code, cmd.ProcessState.ExitCode(), stderr.String())
+		require.NotContains(t, stderr.String(), "unreachable")
+		require.NoError(t, conn.Close())
+		require.NoError(t, silent.Close())
+	}
 }
 
 func TestRunIsNotReadyWithoutItsDatabaseAndComesBack(t *testing.T) {

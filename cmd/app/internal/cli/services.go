@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,9 +17,10 @@ import (
 	"github.com/millrace-go/millrace/internal/service"
 )
 
-// need says which services a command uses and whether it starts what has no address.
+// need says which services a command uses, whether the tables must be there, and whether it starts what has no address.
 type need struct {
 	postgres, kafka bool
+	tables          bool
 	start           bool
 }
 
@@ -56,6 +58,9 @@ func (a *app) services(ctx context.Context, c *config.Config, n need) (_ *servic
 	}
 	stateDir, err := filepath.Abs(a.stateDir)
 	if err != nil {
+		return nil, err
+	}
+	if err := makeStateDir(stateDir); err != nil {
 		return nil, err
 	}
 	if n.postgres && c.DatabaseURL == "" {
@@ -145,4 +150,28 @@ func (a *app) prepare(cmd *cobra.Command, n need) (config.Config, *services, err
 	}
 	s, err := a.services(cmd.Context(), &c, n)
 	return c, s, err
+}
+
+// withDatabase calls f with the configuration, the services and an open database, and closes them after it.
+func (a *app) withDatabase(
+	cmd *cobra.Command, n need, f func(ctx context.Context, db *sql.DB, c config.Config, s *services) error,
+) (err error) {
+	ctx := cmd.Context()
+	c, s, err := a.prepare(cmd, n)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	open := openDatabase
+	if n.tables {
+		open = func(ctx context.Context, address string) (*sql.DB, error) {
+			return openMigrated(ctx, address, c.Schema)
+		}
+	}
+	db, err := open(ctx, c.DatabaseURL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return f(ctx, db, c, s)
 }

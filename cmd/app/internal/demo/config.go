@@ -15,6 +15,7 @@ type Config struct {
 	Schema      string // of outbox and inbox
 	Brokers     kafka.Connection
 	Topics      Topics
+	Consumers   Consumers
 
 	Operations []orders.Operation
 	Relays     int
@@ -43,8 +44,21 @@ func (t Topics) All() []string {
 
 func (t Topics) deadLetters() string { return t.Orders + ".dlq" }
 
-// Groups are the consumer groups of the handlers.
-func Groups() []string { return []string{orders.ProjectionConsumer, orders.NotificationConsumer} }
+// Consumers are the names of the handlers, in the inbox and as consumer groups.
+type Consumers struct{ Projection, Notification string }
+
+// DefaultConsumers are the names the order service gives them.
+func DefaultConsumers() Consumers {
+	return Consumers{Projection: orders.ProjectionConsumer, Notification: orders.NotificationConsumer}
+}
+
+// WithPrefix puts a prefix in front of each name.
+func (c Consumers) WithPrefix(prefix string) Consumers {
+	return Consumers{Projection: prefix + c.Projection, Notification: prefix + c.Notification}
+}
+
+// All are the consumer groups.
+func (c Consumers) All() []string { return []string{c.Projection, c.Notification} }
 
 // Result is the verdict and what the demo itself did.
 type Result struct {

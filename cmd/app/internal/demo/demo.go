@@ -79,9 +79,9 @@ func (d *run) start(ctx context.Context) error {
 	}
 	topics := d.config.Topics
 	err = errors.Join(
-		d.pipeline.HandleWithEvents(orders.ProjectionConsumer, topics.Orders, topics.Notifications,
+		d.pipeline.HandleWithEvents(d.config.Consumers.Projection, topics.Orders, topics.Notifications,
 			handlers.JSONWithEvents(orders.Project), d.faults.middleware(orders.ProjectionConsumer)),
-		d.pipeline.Handle(orders.NotificationConsumer, topics.Notifications,
+		d.pipeline.Handle(d.config.Consumers.Notification, topics.Notifications,
 			handlers.JSON(orders.Notify), d.faults.middleware(orders.NotificationConsumer)),
 	)
 	if err != nil {

@@ -100,7 +100,7 @@ func (d *run) repair(ctx context.Context, poison []orders.Changed, due int) erro
 	if err != nil {
 		return err
 	}
-	dead, err := store.List(ctx, inbox.Filter{Consumer: orders.ProjectionConsumer, Limit: inbox.MaxPage})
+	dead, err := store.List(ctx, inbox.Filter{Consumer: d.config.Consumers.Projection, Limit: inbox.MaxPage})
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (d *run) drain(ctx context.Context) error {
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	return d.await(ctx, "handlers", func(ctx context.Context) (int, int, error) {
-		lags, err := admin.Lag(ctx, Groups()...)
+		lags, err := admin.Lag(ctx, d.config.Consumers.All()...)
 		if err == nil {
 			err = lags.Error()
 		}

@@ -61,9 +61,6 @@ func Start(config Config) (*Process, error) {
 // PID is the process id.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// Exited is closed once the process has ended.
-func (p *Process) Exited() <-chan struct{} { return p.exited }
-
 // Kill ends the process the way a power cut does and waits for it.
 func (p *Process) Kill() error {
 	if err := p.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
