@@ -22,6 +22,7 @@ type app struct {
 	configFile string
 	stateDir   string
 	kafkaKind  string
+	kafkaGiven bool // --kafka was
 
 	begun  bool   // a command's own code was reached: what fails now is no usage error by itself
 	resume string // what to say after an interrupt

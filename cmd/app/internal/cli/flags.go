@@ -56,6 +56,7 @@ func (a *app) readFlags(cmd *cobra.Command) error {
 		return ""
 	}
 	a.configFile, a.stateDir, a.kafkaKind, a.output = value("config"), value("state-dir"), value("kafka"), value("output")
+	a.kafkaGiven = cmd.Flags().Changed("kafka")
 	if a.configFile == "" {
 		a.configFile = os.Getenv(config.Prefix + "CONFIG")
 	}

@@ -132,6 +132,7 @@ func (a *app) publishFrom(ctx context.Context, db *sql.DB, c config.Config, f pu
 // filePublisher writes the lines of a file in batches.
 type filePublisher struct {
 	db             *sql.DB
+	schema         string
 	publisher      *outbox.ContextPublisher
 	maxRecordBytes int
 	flags          publishFlags
@@ -143,7 +144,7 @@ func newFilePublisher(db *sql.DB, c config.Config, f publishFlags) (*filePublish
 	limit := c.Kafka.MaxMessageBytes
 	publisher, err := outbox.NewContextPublisher(outbox.PublisherConfig{Schema: c.Schema, MaxRecordBytes: limit}, nil)
 	return &filePublisher{
-		db: db, publisher: publisher, maxRecordBytes: limit,
+		db: db, schema: c.Schema, publisher: publisher, maxRecordBytes: limit,
 		flags: f, report: publishReport{Refused: []refusedLine{}, DryRun: f.dryRun},
 	}, err
 }

@@ -4,16 +4,22 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/lib/pq"
 
 	"github.com/millrace-go/millrace/event"
 	"github.com/millrace-go/millrace/outbox"
 )
+
+//go:embed stored.sql
+var storedSQL string
 
 // errRefused rolls a batch back because a line of it is refused; errDryRun because it was to be.
 var (
@@ -105,16 +111,58 @@ func (p *filePublisher) write(ctx context.Context, batch []lineEvent) (duplicate
 	if err != nil {
 		return 0, nil, err
 	}
+	there, err := p.stored(ctx, conflicts)
+	if err != nil {
+		return 0, nil, err
+	}
 	for _, c := range conflicts {
-		if c.StoredID == c.EventID {
-			duplicates++
-			continue
-		}
 		i := slices.IndexFunc(batch, func(e lineEvent) bool { return e.msg.Metadata.Get(event.IDKey) == c.EventID })
-		refused = append(refused, refusedLine{batch[i].line,
-			fmt.Sprintf("aggregate_version: event %s of the same type, topic and aggregate has it already", c.StoredID)})
+		e, stored := batch[i], there[c.EventID]
+		switch {
+		case c.StoredID != c.EventID:
+			refused = append(refused, refusedLine{e.line,
+				fmt.Sprintf("aggregate_version: event %s of the same type, topic and aggregate has it already", c.StoredID)})
+		case stored.topic != p.flags.topic:
+			refused = append(refused, refusedLine{e.line, fmt.Sprintf("event_id: topic %s has it already", stored.topic)})
+		case !bytes.Equal(stored.payload, e.msg.Payload) || (stored.payload == nil) != (e.msg.Payload == nil):
+			refused = append(refused, refusedLine{e.line, "event_id: the outbox has it already, with another payload"})
+		default:
+			duplicates++
+		}
 	}
 	return duplicates, refused, nil
+}
+
+type storedEvent struct {
+	topic   string
+	payload []byte
+}
+
+// stored reads what the outbox has under the ids of the conflicts.
+func (p *filePublisher) stored(ctx context.Context, conflicts []outbox.Conflict) (map[string]storedEvent, error) {
+	if len(conflicts) == 0 {
+		return nil, nil
+	}
+	ids := make([]string, len(conflicts))
+	for i, c := range conflicts {
+		ids[i] = c.EventID
+	}
+	tx, _ := event.TxFromContext(ctx) // of InTx: a conflict may be with an event of the same transaction
+	rows, err := tx.QueryContext(ctx, strings.ReplaceAll(storedSQL, "{{schema}}", pq.QuoteIdentifier(p.schema)), pq.Array(ids))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	there := map[string]storedEvent{}
+	for rows.Next() {
+		var id string
+		var e storedEvent
+		if err := rows.Scan(&id, &e.topic, &e.payload); err != nil {
+			return nil, err
+		}
+		there[id] = e
+	}
+	return there, rows.Err()
 }
 
 // invalid finds the events the outbox refuses. It writes nothing.

@@ -40,6 +40,11 @@ func (a *app) services(ctx context.Context, c *config.Config, n need) (_ *servic
 		}
 	}()
 	start := n.start || a.stateDir != ""
+	if !n.start && a.stateDir != "" {
+		if err := a.findKept(n); err != nil {
+			return nil, err
+		}
+	}
 	if n.kafka && a.kafkaKind != "embedded" && a.kafkaKind != "real" {
 		return nil, usage{fmt.Errorf("--kafka %q is neither embedded nor real", a.kafkaKind)}
 	}
@@ -92,6 +97,25 @@ func (a *app) services(ctx context.Context, c *config.Config, n need) (_ *servic
 		a.say("Kafka: %s, data in %s", s.kafkaSource, stateDir)
 	}
 	return s, nil
+}
+
+// findKept makes sure that the state directory holds what a demo kept, and finds out which broker it had.
+func (a *app) findKept(n need) error {
+	has := func(name string) bool {
+		_, err := os.Stat(filepath.Join(a.stateDir, name))
+		return err == nil
+	}
+	embedded, real := has("kafka-embedded"), has("kafka-real")
+	switch {
+	case n.postgres && !has("postgres"), n.kafka && !embedded && !real:
+		return usage{fmt.Errorf(`--state-dir %s: nothing there that "demo --keep" left`, a.stateDir)}
+	case a.kafkaGiven || !n.kafka:
+	case embedded && real:
+		return usage{fmt.Errorf("--state-dir %s: has an embedded and a real broker: say which with --kafka", a.stateDir)}
+	case real:
+		a.kafkaKind = "real"
+	}
+	return nil
 }
 
 // close stops what was started.
