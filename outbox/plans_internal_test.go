@@ -129,6 +129,7 @@ func hotStatements(t *testing.T, db *sql.DB, end int64) []statement {
 	}{}
 	rows, err := db.QueryContext(t.Context(), `select shard, position, event_id from millrace.outbox where position > $1 order by position limit 1000`, end-backlogRows)
 	require.NoError(t, err)
+	defer rows.Close()
 	for rows.Next() {
 		var shard, position int64
 		var id string
