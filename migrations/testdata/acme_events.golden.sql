@@ -66,6 +66,7 @@ create table "acme_events".outbox_receipt (
 create table "acme_events".outbox_relay (
   relay_id    uuid primary key,
   name        text not null,
+  lease_ms    bigint not null check (lease_ms > 0),  -- how long a lease this relay takes
   lease_until timestamptz not null,
   started_at  timestamptz not null default "acme_events".clock()
 );
