@@ -73,11 +73,19 @@ func (c *courier) deliver(ctx context.Context, p *parcel) (base int64, written b
 	return 0, p.sent, fmt.Errorf("no answer from broker %d: %w", c.broker, ctx.Err())
 }
 
-// mayBeWritten tells the broker's refusals, after which the batch is certainly not written, from every other error.
+// refusedUnwritten are the broker's answers after which the batch is certainly not in its log. Any other, a lost leadership or a
+// failing disk among them, can also be given after the batch was appended; taking it for a refusal would give the batch's
+// sequence numbers to the next one, which the broker would then take for a repetition and drop.
+var refusedUnwritten = []error{
+	kerr.CorruptMessage, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp,
+	kerr.UnsupportedForMessageFormat, kerr.InvalidTopicException, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+	kerr.NotEnoughReplicas, kerr.OutOfOrderSequenceNumber, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping,
+	kerr.UnknownProducerID, kerr.ProducerFenced,
+}
+
+// mayBeWritten says whether the batch may be in the broker's log, or may still get there.
 func mayBeWritten(err error) bool {
-	var refused *kerr.Error
-	return err != nil && (!errors.As(err, &refused) ||
-		errors.Is(err, kerr.RequestTimedOut) || errors.Is(err, kerr.NotEnoughReplicasAfterAppend))
+	return err != nil && !slices.ContainsFunc(refusedUnwritten, func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
 // run sends until nothing waits.
