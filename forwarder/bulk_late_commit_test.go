@@ -12,15 +12,18 @@ import (
 
 const bulk = 6000 // more late events than one read returns
 
+// insertFirstVersions writes the first events of the orders 1 to $1.
+const insertFirstVersions = `insert into millrace.outbox
+	(event_id, topic, aggregate_type, aggregate_id, aggregate_version, partition_key, payload)
+	select format('order-%s-1', n), 'orders', 'order', n, 1, n, 'x' from generate_series(1, $1) n`
+
 // bulkLate commits a big transaction late: the frontier has passed its positions, thanks to other writers. Its last event is
 // version 1 of an aggregate, version 2 of which then comes as a new event.
 func bulkLate(t *testing.T, db *sql.DB, relay func()) {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	_, err = tx.ExecContext(t.Context(), `insert into millrace.outbox
-		(event_id, topic, aggregate_type, aggregate_id, aggregate_version, partition_key, payload)
-		select format('order-%s-1', n), 'orders', 'order', n, 1, n, 'x' from generate_series(1, $1) n`, bulk)
+	_, err = tx.ExecContext(t.Context(), insertFirstVersions, bulk)
 	require.NoError(t, err)
 	publish(t, db, "orders", firstVersions(bulk+1, bulk+300)...)
 	relay()

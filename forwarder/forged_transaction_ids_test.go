@@ -81,16 +81,17 @@ func TestSweepAfterAClaimBeginsAtTheLowestPosition(t *testing.T) {
 	const other = `00000000-0000-0000-0000-000000000001`
 	execute(t, db, `insert into millrace.outbox_relay (relay_id, name, lease_ms, lease_until) values ($1, 'other', 3600000, millrace.clock() + interval '1 h')`, other)
 	execute(t, db, `update millrace.outbox_shard set relay_id = $1, claim_id = $1, claim_version = 1 where shard < 32`, other)
-	const events = 100
-	publish(t, db, "orders", firstVersions(1, events)...)
-	execute(t, db, `update millrace.outbox_shard set frontier_position = 1000, frontier_snapshot = pg_current_snapshot(), anchor = millrace.anchor()`)
-	execute(t, db, `select setval('millrace.outbox_position_seq', 1000)`)
+	const events = 2500 // more in each half of the shards than one sweep returns
+	execute(t, db, insertFirstVersions, events)
+	execute(t, db, `update millrace.outbox_shard set frontier_position = 10000, frontier_snapshot = pg_current_snapshot(), anchor = millrace.anchor()`)
+	execute(t, db, `select setval('millrace.outbox_position_seq', 10000)`)
 	wire := &lanes{}
 	config := short()
 	config.SweepInterval = time.Second // without a claim it would be a minute before a sweep begins anew
 	f := run(t, db, wire, config)
 	free := scan[int](t, db, `select count(*) from millrace.outbox where shard >= 32`)
 	eventually(t, func() bool { return receipts(t, db) == free }, "nothing is swept")
+	require.Never(t, func() bool { return receipts(t, db) != free }, 3*config.SweepInterval, 50*time.Millisecond, "the sweep has come to its end")
 	execute(t, db, `update millrace.outbox_relay set lease_until = millrace.clock() where relay_id = $1`, other)
 	settled(t, db)
 	require.Equal(t, events, inOrder(t, &wire.recorder))

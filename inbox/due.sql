@@ -1,7 +1,7 @@
 -- Reads parked events that are due, the longest due first. Nothing is taken: that is for the transaction of the effect.
 -- $1 consumer, $2 topic, $3 most rows, $4 most bytes of payload, which only the first row may exceed, $5 event_ids to leave out.
 -- Index: inbox_due_idx.
-select event_id, kafka_partition, kafka_offset, record_time, record_key, payload, headers
+select event_id, kafka_partition, kafka_offset, record_time, record_key, record_key is null, payload, payload is null, headers
   from (select *, sum(coalesce(octet_length(payload), 0)) over (order by due_at, event_id) as bytes,
                row_number() over (order by due_at, event_id) as n
           from (select event_id, due_at, kafka_partition, kafka_offset, record_time, record_key, payload, headers

@@ -42,15 +42,18 @@ func (s *Store) Show(ctx context.Context, consumer, eventID string) (DeadLetter,
 		d       DeadLetter
 		headers []byte
 		stack   sql.NullString
+
+		tombstone bool
 	)
 	if !isText(consumer) || !isText(eventID) {
 		return DeadLetter{}, fmt.Errorf("inbox: show: %w", ErrNotFound)
 	}
-	err := d.scan(s.db.QueryRowContext(ctx, s.query(showSQL), consumer, eventID), &d.Payload, &headers, &stack)
+	err := d.scan(s.db.QueryRowContext(ctx, s.query(showSQL), consumer, eventID), &d.Payload, &tombstone, &headers, &stack)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNotFound
 	}
 	if err == nil && headers != nil {
+		d.Payload = present(d.Payload, tombstone)
 		d.Headers, err = decodeHeaders(headers)
 	}
 	if err != nil {

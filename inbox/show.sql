@@ -3,6 +3,6 @@
 select consumer, event_id, state, topic, kafka_partition, kafka_offset, record_time, record_key,
        coalesce(octet_length(payload), 0)::bigint, attempts, deaths, replays, due_at,
        error_class, first_error, last_error, created_at, updated_at,
-       payload, headers, stack
+       payload, headers is not null and payload is null, headers, stack
   from {{schema}}.inbox
  where consumer = $1::text and event_id = $2::text

@@ -104,6 +104,14 @@ func (s *subscription) due(ctx, handling context.Context) ([]*message.Message, e
 	return due, nil
 }
 
+// present keeps an empty value apart from none: lib/pq reads both as nil where bytea_output is escape.
+func present(value []byte, null bool) []byte {
+	if value == nil && !null {
+		return []byte{}
+	}
+	return value
+}
+
 func (s *subscription) message(ctx context.Context, rows *sql.Rows) (*message.Message, error) {
 	var (
 		id           string
@@ -112,10 +120,13 @@ func (s *subscription) message(ctx context.Context, rows *sql.Rows) (*message.Me
 		recordTime   sql.NullTime
 		key, headers []byte
 		payload      []byte
+
+		keyless, tombstone bool
 	)
-	if err := rows.Scan(&id, &partition, &offset, &recordTime, &key, &payload, &headers); err != nil {
+	if err := rows.Scan(&id, &partition, &offset, &recordTime, &key, &keyless, &payload, &tombstone, &headers); err != nil {
 		return nil, err
 	}
+	key, payload = present(key, keyless), present(payload, tombstone)
 	metadata, err := decodeHeaders(headers)
 	if err != nil {
 		return nil, err

@@ -131,6 +131,15 @@ func TestAnEventThatFailedForNowGoesBeforeTheRefusedOneBehindIt(t *testing.T) {
 	batch(t, e, later, "2")
 }
 
+// A refused event is no reason to doubt the broker: other keys go on at once.
+func TestAnEventRefusedForGoodDoesNotSlowDownOthers(t *testing.T) {
+	e := testEngine(func(c *SubscriberConfig) { c.BatchSize = 1 })
+	e.adopt(token{}, frontier{"1:1:", 0}, 0)
+	reads(t, e, "T1", testItem(1, "a"), testItem(2, "b"))
+	end(e, batch(t, e, someTime, "1"), errRefused)
+	batch(t, e, someTime, "2")
+}
+
 // The hold on a key belongs to its shard. When the shard was lost and has come back while the refused event was with the
 // broker once more, what waits behind it is the new owner's.
 func TestEventsHeldAfterTheShardCameBackAreNotForgotten(t *testing.T) {

@@ -114,13 +114,14 @@ type scannedItem struct {
 	eventID, topic, kind, aggregateType, aggregateID sql.NullString
 	eventType, tenant, partitionKey                  sql.NullString
 	payload, metadata                                []byte
+	tombstone                                        sql.NullBool
 	createdAt                                        sql.NullTime
 }
 
 func (r *scannedItem) columns() []any {
 	return []any{
 		&r.shard, &r.position, &r.eventID, &r.topic, &r.kind, &r.aggregateType, &r.aggregateID, &r.aggregateVersion,
-		&r.eventType, &r.eventVersion, &r.tenant, &r.partitionKey, &r.payload, &r.metadata, &r.createdAt,
+		&r.eventType, &r.eventVersion, &r.tenant, &r.partitionKey, &r.payload, &r.tombstone, &r.metadata, &r.createdAt,
 	}
 }
 
@@ -132,6 +133,9 @@ func (r *scannedItem) item() *item {
 		aggregateType: r.aggregateType.String, aggregateID: r.aggregateID.String, aggregateVersion: r.aggregateVersion.Int64,
 		eventType: r.eventType.String, eventVersion: int(r.eventVersion.Int32), tenant: r.tenant.String,
 		partitionKey: r.partitionKey, payload: r.payload, metadata: r.metadata, createdAt: r.createdAt.Time,
+	}
+	if r.payload == nil && !r.tombstone.Bool {
+		i.payload = []byte{} // lib/pq reads an empty value as null where bytea_output is escape
 	}
 	i.size = int64(200 + len(r.payload) + len(r.metadata))
 	return i

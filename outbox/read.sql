@@ -76,6 +76,6 @@ select t.now::text, {{schema}}.anchor(),
        case when exists (select from committed group by n having count(*) >= $9::int) then $8::int else (select count(*) from late_key) end, p.*
   from t left join (
     select total, fresh, shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
-           event_type, event_version, tenant, partition_key, payload, nullif(metadata, '{}') as metadata, created_at
+           event_type, event_version, tenant, partition_key, payload, payload is null, nullif(metadata, '{}') as metadata, created_at
       from sized where before is null or before < $7::bigint) p on true
  order by p.position

@@ -41,6 +41,6 @@ select pg_current_snapshot()::text, {{schema}}.anchor(), (select count(*) from p
   from (select) one
   left join (
     select total, false as fresh, shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
-           event_type, event_version, tenant, partition_key, payload, nullif(metadata, '{}') as metadata, created_at
+           event_type, event_version, tenant, partition_key, payload, payload is null, nullif(metadata, '{}') as metadata, created_at
       from sized where before is null or before < $8::bigint) p on true
  order by p.position

@@ -6,7 +6,7 @@
 -- $6 rows and $7 bytes at most. Rows: one event, its columns as in read.sql. Indexes: outbox_shard_position_key, outbox_receipt_pkey, each
 -- read in one go; looking up every receipt by itself takes three times as long.
 select o.shard, o.position, o.event_id, o.topic, o.kind, o.aggregate_type, o.aggregate_id, o.aggregate_version,
-       o.event_type, o.event_version, o.tenant, o.partition_key, o.payload, nullif(o.metadata, '{}') as metadata, o.created_at
+       o.event_type, o.event_version, o.tenant, o.partition_key, o.payload, o.payload is null, nullif(o.metadata, '{}') as metadata, o.created_at
   from (
     select e.*, sum(200 + coalesce(octet_length(e.payload), 0) + pg_column_size(e.metadata))
                   over (order by e.position rows between unbounded preceding and 1 preceding) as before
