@@ -72,6 +72,7 @@ func TestTopicsKafkaNeverAcceptsAreRefused(t *testing.T) {
 	for _, topic := range []string{"", "a b", "a:b", "$x", strings.Repeat("a", 250), ".", "..", "größe"} {
 		require.ErrorIs(t, event.ValidateTopic(topic), event.ErrInvalid, topic)
 	}
+	require.ErrorContains(t, event.ValidateTopic("größe"), "'ö'")
 }
 
 func TestZeroLengthKeyIsNotNoKey(t *testing.T) {

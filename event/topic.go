@@ -16,8 +16,7 @@ func ValidateTopic(topic string) error {
 	case len(topic) > MaxTopicLength:
 		return fmt.Errorf("%w: topic is %d bytes long, Kafka's limit is %d", ErrInvalid, len(topic), MaxTopicLength)
 	}
-	for i := range len(topic) {
-		c := topic[i]
+	for _, c := range topic {
 		legal := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
 		if !legal {
 			return fmt.Errorf("%w: topic %q has the character %q; Kafka allows a-z, A-Z, 0-9, '.', '_' and '-'", ErrInvalid, topic, c)

@@ -8,7 +8,7 @@ import (
 // payloadJSON shows a payload or header in JSON: as it is where it is JSON, else in base64. Both nil = a tombstone.
 type payloadJSON struct {
 	Payload       json.RawMessage `json:"payload"`
-	PayloadBase64 []byte          `json:"payload_base64,omitempty"`
+	PayloadBase64 any             `json:"payload_base64,omitempty"` // []byte; of no bytes too
 	Tombstone     bool            `json:"tombstone,omitempty"`
 }
 

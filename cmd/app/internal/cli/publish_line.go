@@ -121,6 +121,8 @@ func parseLine(topic string, n int, line []byte) (*message.Message, error) {
 				errs = append(errs, fmt.Errorf("unknown field %q", name))
 			case json.Unmarshal(value, &text) != nil || value[0] != '"':
 				errs = append(errs, fmt.Errorf("%s: not a text", name))
+			case loneSurrogate(value):
+				errs = append(errs, fmt.Errorf("%s: escapes half a character (a lone surrogate)", name))
 			default:
 				msg.Metadata.Set(key, text)
 			}
@@ -138,6 +140,9 @@ func addMetadata(msg *message.Message, value json.RawMessage) error {
 	fields, err := object(value)
 	if err != nil {
 		return fmt.Errorf("metadata: %w", err)
+	}
+	if loneSurrogate(value) {
+		return errors.New("metadata: escapes half a character (a lone surrogate)")
 	}
 	for key, value := range fields {
 		var text string
