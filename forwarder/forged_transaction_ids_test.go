@@ -15,7 +15,7 @@ import (
 func TestEventsWithForgedTransactionIdsAreSweptUpAndSentOnce(t *testing.T) {
 	for name, insert := range map[string]string{
 		"backfill with the ids of sent rows": `insert into millrace.outbox (event_id, topic, partition_key, xid)
-			select 'forged-' || n, 'orders', 'key-' || n, (select min(xid) from millrace.outbox) from generate_series(1, $1) n`,
+			select 'forged-' || n, 'orders', 'key-' || n, (select xid from millrace.outbox order by xid limit 1) from generate_series(1, $1) n`,
 		"ids from the far future": `insert into millrace.outbox (event_id, topic, partition_key, xid)
 			select 'forged-' || n, 'orders', 'key-' || n, '9000000000'::xid8 from generate_series(1, $1) n`,
 	} {
