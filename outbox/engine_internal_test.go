@@ -176,6 +176,34 @@ func TestDrainingEndsWhenItsShardsAreLost(t *testing.T) {
 	batch(t, e, someTime, "3")
 }
 
+func TestAReadBringsNoMoreLateEventsThanThereIsRoomFor(t *testing.T) {
+	e := testEngine(func(c *SubscriberConfig) { c.MaxUnsettled = 10 })
+	e.adopt(token{}, frontier{"1:1:", 9}, 0)
+	reads(t, e, "T1", testItem(11, "a"), testItem(12, "b"), testItem(13, "c"))
+	p, ok := e.planRead()
+	require.True(t, ok)
+	require.Equal(t, 7, p.maxLate)
+	late := testItem(1, "d")
+	late.late = true
+	items := []*item{late}
+	for n := range int64(7) {
+		items = append(items, testItem(14+n, "e"))
+	}
+	e.take(p, readResult{snapshot: "T2", late: 1, items: items})
+	require.Equal(t, 10, e.rows, "the last of the new ones has to wait")
+	require.Equal(t, frontier{"T2", 19}, e.shards[0].read)
+}
+
+func TestALimitedRunTriesEachEventOnce(t *testing.T) {
+	config := SubscriberConfig{}
+	config.setDefaults()
+	e := newEngine(config, 10)
+	e.adopt(token{}, frontier{"1:1:", 0}, 0)
+	reads(t, e, "T1", testItem(1, "a"))
+	end(e, batch(t, e, someTime, "1"), errAway)
+	require.Nil(t, e.nextBatch(someTime.Add(time.Hour)))
+}
+
 // Nothing to do costs nothing: the loop sleeps until the next poll, sweep or store.
 func TestARelayWithoutShardsOrWithoutRoomDoesNotSpin(t *testing.T) {
 	config := SubscriberConfig{MaxUnsettled: 1}

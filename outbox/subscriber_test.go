@@ -195,7 +195,9 @@ func TestStockForwarderWithAPlainPublisherSettlesByAck(t *testing.T) {
 func TestANackedEnvelopeComesAgainBeforeWhatIsBehindIt(t *testing.T) {
 	db := testkit.Migrated(t)
 	insertOrders(t, db, "a", 1, 3)
-	s, err := outbox.NewSubscriber(db, quickConfig(), nil)
+	config := quickConfig()
+	config.BatchSize = 1 // the next event is in the next batch
+	s, err := outbox.NewSubscriber(db, config, nil)
 	envelopes := subscribe(t, s, err)
 	for n := 1; n <= 3; n++ {
 		want := fmt.Sprintf("a-%d", n)
