@@ -11,7 +11,8 @@ import (
 	"github.com/millrace-go/millrace/event"
 )
 
-// topicQueue holds the events of one topic that have been read and not been acknowledged. Topics wait for each other only for room in memory.
+// topicQueue holds the events of one topic that have been read and not been acknowledged. Topics wait for each other only for
+// room in memory.
 type topicQueue struct {
 	topic    string
 	ready    []*item // in the order they were handed out

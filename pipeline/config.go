@@ -69,6 +69,9 @@ func (c *Config) setDefaults() {
 		c.Connection.Brokers = c.Brokers
 	}
 	c.Publisher.Connection = c.Connection
+	if c.Publisher.MaxMessageBytes == 0 {
+		c.Publisher.MaxMessageBytes = kafka.DefaultMaxMessageBytes
+	}
 	c.Subscriber.Connection = c.Connection
 	c.Forwarder.Outbox.Schema = c.Schema
 	if c.Publisher.CloseTimeout == 0 {

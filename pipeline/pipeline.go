@@ -71,11 +71,8 @@ func (p *Pipeline) compose() (err error) {
 		return err
 	}
 	// What fits on the way in fits on the way to the dead letters.
-	limit := p.config.Publisher.MaxMessageBytes
-	if limit == 0 {
-		limit = kafka.DefaultMaxMessageBytes
-	}
-	p.outbox, err = outbox.NewContextPublisher(outbox.PublisherConfig{Schema: p.config.Schema, MaxRecordBytes: limit}, p.logger)
+	p.outbox, err = outbox.NewContextPublisher(
+		outbox.PublisherConfig{Schema: p.config.Schema, MaxRecordBytes: p.config.Publisher.MaxMessageBytes}, p.logger)
 	if err != nil {
 		return err
 	}
@@ -149,12 +146,11 @@ func (p *Pipeline) add(consumer, topic, publishTopic string, handler message.Han
 
 // chain is what every delivery goes through. See package middleware for why in this order.
 func (p *Pipeline) chain(consumer, publishTopic string, inner []message.HandlerMiddleware) []message.HandlerMiddleware {
-	limit := p.config.Publisher.MaxMessageBytes
 	chain := []message.HandlerMiddleware{
 		middleware.Drain,
 		middleware.DeadLetter{
 			DB: p.db, Schema: p.config.Schema, Consumer: consumer, Publisher: p.outbox,
-			Topic: p.config.DeadLetterTopic, MaxBytes: limit, Logger: p.logger,
+			Topic: p.config.DeadLetterTopic, MaxBytes: p.config.Publisher.MaxMessageBytes, Logger: p.logger,
 		}.Middleware,
 		p.config.Retry.Middleware,
 		middleware.Timeout(p.config.HandlerTimeout),
