@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -36,6 +37,9 @@ type Event struct {
 	CausationID   string
 	CorrelationID string
 	Tenant        string
+
+	// DeliverAt is when the event may be sent; zero = at once.
+	DeliverAt time.Time
 }
 
 // Attribute sets one property of a new event.
@@ -89,6 +93,10 @@ func CausedBy(eventID string) Attribute { return Meta(CausationIDKey, eventID) }
 // Tenant names the tenant the event belongs to.
 func Tenant(tenant string) Attribute { return Meta(TenantKey, tenant) }
 
+// DeliverAt schedules the event: it is sent at that time, by the database's clock, or as soon after as it can be. Until then
+// it is outside the order of its aggregate, and later events do not wait for it; then it takes the next place.
+func DeliverAt(at time.Time) Attribute { return Meta(DeliverAtKey, at.UTC().Format(time.RFC3339Nano)) }
+
 // Meta sets any metadata key.
 func Meta(key, value string) Attribute {
 	return func(msg *message.Message) { msg.Metadata[key] = value }
@@ -138,6 +146,12 @@ func Parse(msg *message.Message) (Event, error) {
 			errs = append(errs, fmt.Errorf("%w: %s %q is not a positive integer", ErrInvalid, AggregateVersionKey, version))
 		}
 		e.AggregateVersion = n
+	}
+	if at, ok := m[DeliverAtKey]; ok {
+		var err error
+		if e.DeliverAt, err = time.Parse(time.RFC3339, at); err != nil || e.DeliverAt.Year() < 1 || e.DeliverAt.Year() > 9999 {
+			errs = append(errs, fmt.Errorf("%w: %s %q is not a time in RFC 3339, such as 2030-01-31T12:00:00Z", ErrInvalid, DeliverAtKey, at))
+		}
 	}
 	e.PartitionKey, e.HasPartitionKey = Key(msg)
 	return e, errors.Join(errs...)

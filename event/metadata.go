@@ -26,6 +26,9 @@ const (
 	CorrelationIDKey = "correlation_id"
 	// TenantKey names the tenant the event belongs to.
 	TenantKey = "tenant"
+	// DeliverAtKey is the time before which the event is not to be sent, in RFC 3339. Until then it is outside the order of its
+	// aggregate: later events do not wait for it.
+	DeliverAtKey = "deliver_at"
 	// OriginalIDKey is, on a dead letter, the event_id of the event that failed.
 	OriginalIDKey = "original_event_id"
 	// TraceparentKey and TracestateKey are the W3C trace context; they are carried on untouched.

@@ -35,6 +35,7 @@ type stored struct {
 	partitionKey     sql.NullString // the record key
 	payload          []byte         // nil = null: a tombstone
 	metadata         []byte         // nil or {} = the columns say it all
+	deliverAt        time.Time      // zero = null: at once; the key itself is in metadata, as it was spelt
 	createdAt        time.Time
 }
 
@@ -52,6 +53,7 @@ func newStored(topic string, msg *message.Message, e event.Event) (stored, error
 		tenant:           e.Tenant,
 		partitionKey:     sql.NullString{String: e.PartitionKey, Valid: e.HasPartitionKey},
 		payload:          msg.Payload,
+		deliverAt:        e.DeliverAt,
 	}
 	if s.eventType == "" {
 		s.eventType = msg.Metadata[nameKey]

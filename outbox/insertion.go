@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	columnCount = 12
+	columnCount = 13
 
 	// maxColumnLength bounds the texts that are indexed or meant for people, in bytes.
 	maxColumnLength = 255
@@ -143,7 +143,7 @@ func (in insertion) query(schema string) wsql.Query {
 		}
 		text = append(text, "),"...)
 		args = append(args, s.eventID, s.topic, s.kind, orNull(s.aggregateType), orNull(s.aggregateID), orNull(s.aggregateVersion),
-			s.eventType, s.eventVersion, orNull(s.tenant), s.partitionKey, bytesOrNull(s.payload), s.metadataText())
+			s.eventType, s.eventVersion, orNull(s.tenant), s.partitionKey, bytesOrNull(s.payload), s.metadataText(), orNull(s.deliverAt))
 	}
 	return wsql.Query{Query: strings.TrimSuffix(string(text), ","), Args: args}
 }

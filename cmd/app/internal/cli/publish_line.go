@@ -73,6 +73,7 @@ func (l *lines) line() ([]byte, error) {
 var lineFields = map[string]string{
 	"event_id": event.IDKey, "aggregate_type": event.AggregateTypeKey, "aggregate_id": event.AggregateIDKey,
 	"aggregate_version": event.AggregateVersionKey, "event_type": event.TypeKey, "event_version": event.VersionKey,
+	"deliver_at": event.DeliverAtKey,
 }
 
 // parseLine makes the event of line n. Every name is taken literally, and only once; the payload's bytes stay as they are.
@@ -102,8 +103,6 @@ func parseLine(topic string, n int, line []byte) (*message.Message, error) {
 		value := fields[name]
 		switch name {
 		case "payload":
-		case "deliver_at":
-			errs = append(errs, errors.New("deliver_at: not supported, events are delivered as soon as they are committed"))
 		case "metadata":
 			errs = append(errs, addMetadata(msg, value))
 		case "aggregate_version", "event_version":
