@@ -47,6 +47,7 @@ type Relay struct {
 	Name              string // "" = host name and process id
 	Lease             time.Duration
 	PollInterval      time.Duration
+	WakeUp            bool // the database tells of new events; false behind a pooler in transaction mode
 	BatchSize         int
 	MaxInFlight       int
 	MaxUnsettled      int

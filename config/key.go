@@ -45,6 +45,7 @@ var keys = []key{
 	{name: "relay.name", initial: "", target: func(c *Config) any { return &c.Relay.Name }},
 	{name: "relay.lease", initial: 10 * time.Second, target: func(c *Config) any { return &c.Relay.Lease }, check: wholeMilliseconds(500 * time.Millisecond)},
 	{name: "relay.poll_interval", initial: time.Second, target: func(c *Config) any { return &c.Relay.PollInterval }, check: wholeMilliseconds(time.Millisecond)},
+	{name: "relay.wake_up", initial: true, target: func(c *Config) any { return &c.Relay.WakeUp }},
 	{name: "relay.batch_size", initial: 2000, target: func(c *Config) any { return &c.Relay.BatchSize }, check: positive},
 	{name: "relay.max_in_flight", initial: 4, target: func(c *Config) any { return &c.Relay.MaxInFlight }, check: positive},
 	{name: "relay.max_unsettled", initial: 16_000, target: func(c *Config) any { return &c.Relay.MaxUnsettled }, check: positive},

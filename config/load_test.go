@@ -40,6 +40,7 @@ func TestNothingGivenIsTheDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "millrace", c.Schema)
 	require.Equal(t, 10*time.Second, c.Relay.Lease)
+	require.True(t, c.Relay.WakeUp)
 	require.Equal(t, "127.0.0.1:8481", c.Listen)
 	require.Empty(t, c.DatabaseURL)
 	require.Empty(t, c.Kafka.Brokers)
@@ -52,12 +53,13 @@ func TestTheNearestSourceWins(t *testing.T) {
 	file := write(t, "c.yaml", "schema: from_file\nrelay:\n  lease: 3s\n  batch_size: 7\nkafka:\n  brokers: [a:1, b:2]\nlog:\n")
 	c, settings, err := config.Load(config.Sources{
 		File:        file,
-		Environment: environment("MILLRACE_RELAY_LEASE=4s", "MILLRACE_RELAY_BATCH_SIZE=8", "MILLRACE_KAFKA_BROKERS=c:3, d:4"),
+		Environment: environment("MILLRACE_RELAY_LEASE=4s", "MILLRACE_RELAY_BATCH_SIZE=8", "MILLRACE_RELAY_WAKE_UP=false", "MILLRACE_KAFKA_BROKERS=c:3, d:4"),
 		Flags:       map[string]string{"relay.batch_size": "9"}, FlagNames: map[string]string{"relay.batch_size": "batch-size"},
 	})
 	require.NoError(t, err)
 	require.Equal(t, "from_file", c.Schema)
 	require.Equal(t, 4*time.Second, c.Relay.Lease)
+	require.False(t, c.Relay.WakeUp)
 	require.Equal(t, 9, c.Relay.BatchSize)
 	require.Equal(t, []string{"c:3", "d:4"}, c.Kafka.Brokers)
 	require.Equal(t, "file "+file, setting(t, settings, "schema").Source)

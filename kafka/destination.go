@@ -249,7 +249,7 @@ func (d *destination) ask(ctx context.Context) (answer kmsg.MetadataResponseTopi
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return answer, false, fmt.Errorf("%w: %w", ErrTopicDenied, err)
 	case errors.Is(err, kerr.InvalidTopicException):
-		return answer, false, event.Permanent(err)
+		return answer, false, event.Permanent(event.Classify(err, "invalid_topic"))
 	default:
 		return answer, kerr.IsRetriable(err), fmt.Errorf("topic metadata: %w", err)
 	}
@@ -274,7 +274,7 @@ func (d *destination) adopt(answer kmsg.MetadataResponseTopic) error {
 	var err error
 	if check := d.publisher.config.CheckPartitions; check != nil {
 		if err = check(d.topic, count); err != nil {
-			err, count = fmt.Errorf("partition count %d not confirmed: %w", count, err), 0
+			err, count = fmt.Errorf("partition count %d not confirmed: %w: %w", count, event.ErrTopicUnavailable, err), 0
 		}
 	}
 	d.mu.Lock()

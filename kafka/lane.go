@@ -215,9 +215,11 @@ func isTooLarge(err error) bool {
 func permanentIfRecord(err error) error {
 	switch {
 	case isTooLarge(err):
-		return event.Permanent(fmt.Errorf("%w: %w", ErrTooLarge, err))
-	case isRecordError(err), errors.Is(err, kerr.InvalidTopicException):
-		return event.Permanent(err)
+		return event.Permanent(event.Classify(fmt.Errorf("%w: %w", ErrTooLarge, err), "too_large"))
+	case errors.Is(err, kerr.InvalidTopicException):
+		return event.Permanent(event.Classify(err, "invalid_topic"))
+	case isRecordError(err):
+		return event.Permanent(event.Classify(err, "invalid_record"))
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Errorf("%w: %w", ErrTopicDenied, err)
 	}

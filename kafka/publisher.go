@@ -209,7 +209,7 @@ func (p *Publisher) items(
 		it.record.Context = contextOf(msg)
 		it.size = recordSize(it.record)
 		if limit := p.config.MaxMessageBytes; it.err == nil && batchOverhead+it.size > limit {
-			it.err = event.Permanent(fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, batchOverhead+it.size, limit))
+			it.err = event.Permanent(event.Classify(fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, batchOverhead+it.size, limit), "too_large"))
 		}
 		items[i] = it
 	}
@@ -230,7 +230,7 @@ func (p *Publisher) record(topic string, msg *message.Message) (*kgo.Record, err
 	if key, ok := event.Key(msg); ok {
 		unmarshaled.Key = []byte(key)
 	}
-	return unmarshaled, fmt.Errorf("marshal: %w", err)
+	return unmarshaled, event.Permanent(event.Classify(fmt.Errorf("marshal: %w", err), "invalid_record"))
 }
 
 // submit queues the items. Everything that waits happens later, in goroutines that Close waits for.

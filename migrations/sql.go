@@ -34,6 +34,7 @@ func SQL(config Config) (string, error) {
 		}
 		header, body, _ := strings.Cut(string(raw), "-- +goose Up\n")
 		body, _, _ = strings.Cut(body, "-- +goose Down\n")
+		body = strings.NewReplacer("-- +goose StatementBegin\n", "", "-- +goose StatementEnd\n", "").Replace(body)
 		fmt.Fprintf(&b, "\n%s%s\n\n", header, strings.TrimSpace(body))
 		fmt.Fprintf(&b, config.substitute("insert into {{schema}}.schema_version (version_id, is_applied) values (%d, true);\n"), version)
 	}

@@ -31,6 +31,7 @@ type Batch struct {
 	turns      *turnstile
 	ctx        context.Context //nolint:containedctx // the lease: it ends the right to send, not a call
 	items      []*item
+	suspect    bool // it has to be put on record before it is sent
 
 	mu       sync.Mutex
 	ended    bool
@@ -61,9 +62,9 @@ func (b *Batch) Context() context.Context { return b.ctx }
 
 // Message builds the i-th event as the message its publisher wrote.
 func (b *Batch) Message(i int) (*message.Message, error) {
-	msg, err := b.items[i].message()
+	msg, err := b.items[i].outgoing()
 	if err != nil {
-		return nil, event.Permanent(fmt.Errorf("outbox: event %s cannot be decoded: %w", b.items[i].eventID, err))
+		return nil, event.Permanent(fmt.Errorf("outbox: event %s %w: %w", b.items[i].eventID, errDecode, err))
 	}
 	msg.SetContext(b.ctx)
 	return msg, nil
@@ -84,6 +85,13 @@ func (b *Batch) Report(i int, receipt event.Receipt, err error) {
 	if !b.ended && !b.verdicts[i].reported {
 		b.verdicts[i] = verdict{reported: true, receipt: receipt, err: err}
 	}
+}
+
+// reported says whether the verdict on the first event is in.
+func (b *Batch) reported() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.verdicts[0].reported
 }
 
 // end closes the batch for reports; events without one count as not attempted.

@@ -30,12 +30,21 @@ var claimLookupSQL string
 //go:embed claim_highest.sql
 var highestSQL string
 
-// claimed is a shard as a claim returned it.
+//go:embed claim_lanes.sql
+var claimLanesSQL string
+
+// claimed is a shard as a claim returned it, and what was found out about it right after.
 type claimed struct {
 	token
 	frontier
-	highest   int64
-	takenOver bool
+	takenOver    bool
+	takeovers    int   // without progress
+	suspect      int64 // the position that was being sent alone; 0 = none
+	suspectTries int
+
+	highest int64 // position
+	lanes   []laneRow
+	keys    []keyRow
 }
 
 // register is the relay register and the claims in the database, as one relay sees them.
@@ -124,7 +133,7 @@ func (r *register) query(ctx context.Context, query, claimID string, args ...any
 	var got []claimed
 	for rows.Next() {
 		c := claimed{token: token{claimID: claimID}}
-		if err := rows.Scan(&c.shard, &c.claimVersion, &c.snapshot, &c.position, &c.takenOver); err != nil {
+		if err := rows.Scan(&c.shard, &c.claimVersion, &c.snapshot, &c.position, &c.takenOver, &c.takeovers, &c.suspect, &c.suspectTries); err != nil {
 			return nil, err
 		}
 		got = append(got, c)
@@ -132,9 +141,9 @@ func (r *register) query(ctx context.Context, query, claimID string, args ...any
 	return got, rows.Err()
 }
 
-// addHighest looks up, after the claim has committed, how far earlier owners can have settled. Not within the claim: an
-// owner that was just being replaced may have settled something between that statement's snapshot and its lock.
-func (r *register) addHighest(ctx context.Context, got []claimed) error {
+// inspect looks up, after the claim has committed, how far earlier owners can have settled, and what waits. Not within the
+// claim: an owner that was just being replaced may have settled something between that statement's snapshot and its lock.
+func (r *register) inspect(ctx context.Context, got []claimed) error {
 	if len(got) == 0 {
 		return nil
 	}
@@ -144,23 +153,53 @@ func (r *register) addHighest(ctx context.Context, got []claimed) error {
 		index[got[n].shard] = &got[n]
 		shards = append(shards, int64(got[n].shard))
 	}
-	rows, err := r.db.QueryContext(ctx, loadSQL(highestSQL, r.schema), pq.Array(shards))
+	err := each(ctx, r.db, loadSQL(highestSQL, r.schema), []any{pq.Array(shards)}, func(scan scanner) error {
+		var shard int16
+		var position int64
+		if err := scan(&shard, &position); err != nil {
+			return err
+		}
+		index[shard].highest = position
+		return nil
+	})
+	if err == nil {
+		err = each(ctx, r.db, loadSQL(claimLanesSQL, r.schema), []any{pq.Array(shards)}, func(scan scanner) error {
+			var l laneRow
+			if err := scan(&l.shard, &l.topic, &l.snapshot, &l.position, &l.held, &l.reason, &l.err, &l.failures); err != nil {
+				return err
+			}
+			index[l.shard].lanes = append(index[l.shard].lanes, l)
+			return nil
+		})
+	}
+	if err == nil {
+		var keys []keyRow
+		keys, err = readKeys(ctx, r.db, r.schema, shards)
+		for _, k := range keys {
+			index[k.shard].keys = append(index[k.shard].keys, k)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("claim shards: %w", err)
 	}
+	return nil
+}
+
+type scanner func(...any) error
+
+// each calls f for every row.
+func each(ctx context.Context, db *sql.DB, query string, args []any, f func(scanner) error) error {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
 	defer rows.Close()
 	for rows.Next() {
-		var shard int16
-		var position int64
-		if err := rows.Scan(&shard, &position); err != nil {
-			return fmt.Errorf("claim shards: %w", err)
+		if err := f(rows.Scan); err != nil {
+			return err
 		}
-		index[shard].highest = position
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("claim shards: %w", err)
-	}
-	return nil
+	return rows.Err()
 }
 
 func (r *register) leave(ctx context.Context) error {

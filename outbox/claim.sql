@@ -5,7 +5,8 @@
 -- the meantime, and its lease is not looked at again.
 -- $1 relay_id, $2 claim_id (made by the claimer beforehand, so that a lost answer can be resolved), $3 at most so many,
 -- $4 relay ids seen to be dead though their lease lies in the future, $5 anchor.
--- Rows: shard, claim_version, frontier snapshot, frontier position, whether it was taken over. Index: outbox_shard_pkey.
+-- Rows: shard, claim_version, frontier snapshot, frontier position, whether it was taken over, takeovers without progress,
+-- suspect (0 = none) and how often. Index: outbox_shard_pkey.
 with seen as materialized (
   select c.shard, c.claim_version, c.relay_id is not null as taken_over
     from {{schema}}.outbox_shard c
@@ -18,6 +19,7 @@ update {{schema}}.outbox_shard s
        claim_version = s.claim_version + 1,
        frontier_snapshot = case when free.same_cluster then s.frontier_snapshot else '1:1:' end,
        frontier_position = case when free.same_cluster then s.frontier_position else 0 end,
+       takeovers = s.takeovers + free.taken_over::int,
        anchor = $5::text
   from (select c.shard, seen.taken_over, split_part(c.anchor, '/', 1) = split_part($5::text, '/', 1) as same_cluster
           from {{schema}}.outbox_shard c
@@ -28,4 +30,5 @@ update {{schema}}.outbox_shard s
          limit $3::int
            for update of c skip locked) free
  where s.shard = free.shard
-returning s.shard, s.claim_version, s.frontier_snapshot::text, s.frontier_position, free.taken_over
+returning s.shard, s.claim_version, s.frontier_snapshot::text, s.frontier_position, free.taken_over,
+          s.takeovers, coalesce(s.suspect, 0), s.suspect_tries

@@ -74,38 +74,38 @@ func batch(t *testing.T, e *engine, at time.Time, want ...string) *Batch {
 
 func TestFrontierDoesNotGoBackWhenOnlyLateEventsAreRead(t *testing.T) {
 	e := testEngine()
-	e.adopt(token{}, frontier{"1:1:", 0}, 0)
+	adopt(e, token{}, frontier{"1:1:", 0}, 0)
 	reads(t, e, "T1", testItem(7, "a"))
 	late := testItem(3, "b")
 	late.late = true
 	reads(t, e, "T2", late)
-	require.Equal(t, frontier{"T2", 7}, e.shards[0].read)
+	require.Equal(t, frontier{"T2", 7}, e.shards[0].main.read)
 	end(e, batch(t, e, someTime, "7", "3"), nil, nil)
 	settleAll(e)
-	require.Equal(t, frontier{"T2", 7}, e.shards[0].settled)
+	require.Equal(t, frontier{"T2", 7}, e.shards[0].main.settled)
 }
 
 func TestFrontierWaitsForTheEarliestEventThatIsNotSettled(t *testing.T) {
 	e := testEngine(func(c *SubscriberConfig) { c.BatchSize = 1 })
-	e.adopt(token{}, frontier{"1:1:", 0}, 0)
+	adopt(e, token{}, frontier{"1:1:", 0}, 0)
 	reads(t, e, "T1", testItem(1, "a"))
 	reads(t, e, "T2", testItem(2, "b"))
 	first, second := batch(t, e, someTime, "1"), batch(t, e, someTime, "2")
 	end(e, second, nil)
 	settleAll(e)
-	require.Zero(t, e.shards[0].settled.position)
+	require.Zero(t, e.shards[0].main.settled.position)
 	require.Empty(t, e.planStore(someTime))
 	end(e, first, nil)
-	require.Zero(t, e.shards[0].settled.position, "acknowledged, but without a receipt")
+	require.Zero(t, e.shards[0].main.settled.position, "acknowledged, but without a receipt")
 	settleAll(e)
-	require.Equal(t, frontier{"T2", 2}, e.shards[0].settled)
+	require.Equal(t, frontier{"T2", 2}, e.shards[0].main.settled)
 	require.Len(t, e.planStore(someTime), 1)
 }
 
 // A new generation begins only when everything of the old one has come back: until then it is not known what was sent.
 func TestNothingIsSentAfterAFailureUntilEveryBatchHasEnded(t *testing.T) {
 	e := testEngine(func(c *SubscriberConfig) { c.BatchSize = 2 })
-	e.adopt(token{}, frontier{"1:1:", 0}, 0)
+	adopt(e, token{}, frontier{"1:1:", 0}, 0)
 	reads(t, e, "T1", testItem(1, "a"), testItem(2, "a"), testItem(3, "a"), testItem(4, "a"), testItem(5, "a"))
 	first, second := batch(t, e, someTime, "1", "2"), batch(t, e, someTime, "3", "4")
 	later := someTime.Add(time.Hour)
@@ -120,48 +120,53 @@ func TestNothingIsSentAfterAFailureUntilEveryBatchHasEnded(t *testing.T) {
 }
 
 // A batch can bring both an event that is refused for good and, before it under the same key, one that failed for now: the
-// first goes first.
+// first goes first, and the verdict on the other counts only after it.
 func TestAnEventThatFailedForNowGoesBeforeTheRefusedOneBehindIt(t *testing.T) {
 	e := testEngine()
-	e.adopt(token{}, frontier{"1:1:", 0}, 0)
+	adopt(e, token{}, frontier{"1:1:", 0}, 0)
 	reads(t, e, "T1", testItem(1, "a"), testItem(2, "a"), testItem(3, "b"))
 	end(e, batch(t, e, someTime, "1", "2", "3"), errAway, errRefused, nil)
+	require.Empty(t, e.toPark)
 	later := someTime.Add(time.Hour)
-	end(e, batch(t, e, later, "1"), nil)
-	batch(t, e, later, "2")
+	end(e, batch(t, e, later, "1", "2"), nil, errRefused)
+	require.Len(t, e.toPark, 1)
 }
 
 // A refused event is no reason to doubt the broker: other keys go on at once.
 func TestAnEventRefusedForGoodDoesNotSlowDownOthers(t *testing.T) {
 	e := testEngine(func(c *SubscriberConfig) { c.BatchSize = 1 })
-	e.adopt(token{}, frontier{"1:1:", 0}, 0)
+	adopt(e, token{}, frontier{"1:1:", 0}, 0)
 	reads(t, e, "T1", testItem(1, "a"), testItem(2, "b"))
 	end(e, batch(t, e, someTime, "1"), errRefused)
 	batch(t, e, someTime, "2")
 }
 
-// The hold on a key belongs to its shard. When the shard was lost and has come back while the refused event was with the
-// broker once more, what waits behind it is the new owner's.
-func TestEventsHeldAfterTheShardCameBackAreNotForgotten(t *testing.T) {
+// What waits in a key belongs to its shard. When the shard was lost and has come back while the refused event was with the
+// broker once more, the verdict on that is nobody's any more.
+func TestAKeyThatWasLostWithItsShardIsBlockedAsTheDatabaseSays(t *testing.T) {
 	e := testEngine()
-	e.adopt(token{}, frontier{"1:1:", 0}, 0)
+	adopt(e, token{}, frontier{"1:1:", 0}, 0)
 	reads(t, e, "T1", testItem(1, "a"))
-	end(e, batch(t, e, someTime, "1"), errRefused)
-	later := someTime.Add(time.Hour)
-	probe := batch(t, e, later, "1")
+	old := batch(t, e, someTime, "1")
 	e.lose(e.shards[0])
-	e.adopt(token{claimVersion: 2}, frontier{"1:1:", 0}, 0)
-	reads(t, e, "T2", testItem(1, "a"), testItem(2, "a"), testItem(3, "b"))
-	end(e, batch(t, e, later, "3"), nil) // the key is held
-	end(e, probe, errRefused)
-	later = later.Add(time.Hour)
-	batch(t, e, later, "1", "2")
+	e.adopt(claimed{token: token{claimVersion: 2}, frontier: frontier{"1:1:", 0}, keys: []keyRow{{orderKey: orderKey{"orders", "b"}, head: true}}})
+	reads(t, e, "T2", testItem(1, "a"), testItem(2, "b"))
+	end(e, old, errRefused)
+	require.Equal(t, []string{"2"}, parkedIDs(e))
+	batch(t, e, someTime.Add(time.Hour), "1")
+}
+
+func parkedIDs(e *engine) (ids []string) {
+	for _, p := range e.toPark {
+		ids = append(ids, p.eventID)
+	}
+	return ids
 }
 
 // While late events are drained nothing new is read. When the shards that have them go, that is over.
 func TestDrainingEndsWhenItsShardsAreLost(t *testing.T) {
 	e := testEngine(func(c *SubscriberConfig) { c.MaxUnsettled = 2 })
-	e.adopt(token{}, frontier{"1:1:", 9}, 0)
+	adopt(e, token{}, frontier{"1:1:", 9}, 0)
 	p, ok := e.planRead()
 	require.True(t, ok)
 	late := []*item{testItem(1, "a"), testItem(2, "b")}
@@ -169,7 +174,7 @@ func TestDrainingEndsWhenItsShardsAreLost(t *testing.T) {
 	e.take(p, readResult{snapshot: "T1", late: p.maxLate, items: late})
 	require.NotNil(t, e.drain)
 	e.lose(e.shards[0])
-	e.adopt(token{shard: 1, claimVersion: 1}, frontier{"1:1:", 0}, 0)
+	adopt(e, token{shard: 1, claimVersion: 1}, frontier{"1:1:", 0}, 0)
 	i := testItem(3, "c")
 	i.stored.shard = 1
 	reads(t, e, "T2", i)
@@ -178,7 +183,7 @@ func TestDrainingEndsWhenItsShardsAreLost(t *testing.T) {
 
 func TestAReadBringsNoMoreLateEventsThanThereIsRoomFor(t *testing.T) {
 	e := testEngine(func(c *SubscriberConfig) { c.MaxUnsettled = 10 })
-	e.adopt(token{}, frontier{"1:1:", 9}, 0)
+	adopt(e, token{}, frontier{"1:1:", 9}, 0)
 	reads(t, e, "T1", testItem(11, "a"), testItem(12, "b"), testItem(13, "c"))
 	p, ok := e.planRead()
 	require.True(t, ok)
@@ -191,14 +196,14 @@ func TestAReadBringsNoMoreLateEventsThanThereIsRoomFor(t *testing.T) {
 	}
 	e.take(p, readResult{snapshot: "T2", late: 1, items: items})
 	require.Equal(t, 10, e.rows, "the last of the new ones has to wait")
-	require.Equal(t, frontier{"T2", 19}, e.shards[0].read)
+	require.Equal(t, frontier{"T2", 19}, e.shards[0].main.read)
 }
 
 func TestALimitedRunTriesEachEventOnce(t *testing.T) {
 	config := SubscriberConfig{}
 	config.setDefaults()
 	e := newEngine(config, 10)
-	e.adopt(token{}, frontier{"1:1:", 0}, 0)
+	adopt(e, token{}, frontier{"1:1:", 0}, 0)
 	reads(t, e, "T1", testItem(1, "a"))
 	end(e, batch(t, e, someTime, "1"), errAway)
 	require.Nil(t, e.nextBatch(someTime.Add(time.Hour)))
@@ -209,10 +214,10 @@ func TestARelayWithoutShardsOrWithoutRoomDoesNotSpin(t *testing.T) {
 	config := SubscriberConfig{MaxUnsettled: 1}
 	config.setDefaults()
 	now := time.Now()
-	x := &session{sub: &Subscriber{config: config}, engine: newEngine(config, -1), storeAt: now.Add(storePause), sweepAt: now.Add(time.Hour)}
+	x := &session{sub: &Subscriber{config: config}, engine: newEngine(config, -1), parkAt: now.Add(time.Hour), storeAt: now.Add(storePause), sweepAt: now.Add(time.Hour)}
 	x.startRead(now)
 	require.Greater(t, x.pause(), 100*time.Millisecond, "without shards")
-	x.engine.adopt(token{}, frontier{"1:1:", 0}, 0)
+	adopt(x.engine, token{}, frontier{"1:1:", 0}, 0)
 	reads(t, x.engine, "T1", testItem(1, "a"))
 	require.NotNil(t, x.engine.nextBatch(now))
 	x.startRead(now)
@@ -224,7 +229,7 @@ func TestARelayWithoutShardsOrWithoutRoomDoesNotSpin(t *testing.T) {
 // Cached sequences can hand out positions against the order of commits.
 func TestEventsOfOneAggregateAreSentByVersion(t *testing.T) {
 	e := testEngine()
-	e.adopt(token{}, frontier{"1:1:", 0}, 0)
+	adopt(e, token{}, frontier{"1:1:", 0}, 0)
 	var items []*item
 	for n, version := range []int64{0, 2, 0, 1, 3} {
 		i := testItem(int64(n+1), "a")
@@ -235,5 +240,5 @@ func TestEventsOfOneAggregateAreSentByVersion(t *testing.T) {
 	}
 	reads(t, e, "T1", items...)
 	batch(t, e, someTime, "1", "4", "3", "2", "5")
-	require.Equal(t, frontier{"T1", 5}, e.shards[0].read)
+	require.Equal(t, frontier{"T1", 5}, e.shards[0].main.read)
 }

@@ -62,7 +62,12 @@ func load(t *testing.T, db *sql.DB, n int, xid string) {
 	run(t, db, `insert into millrace.outbox_receipt (shard, position, attempts, claim_version)
 		select shard, position, 1, 1 from millrace.outbox where position <= $1`, n-backlogRows)
 	restore()
-	run(t, db, `vacuum analyze millrace.outbox, millrace.outbox_receipt`)
+	run(t, db, `insert into millrace.outbox_parked (shard, position, event_id, topic, partition_key, state, blocks, due_at)
+		select shard, position, event_id, topic, partition_key, case mod(position, 3) when 0 then 'scheduled' else 'blocked' end,
+		       mod(position, 3) > 0, case mod(position, 3) when 0 then now() end
+		  from millrace.outbox where position between 10001 and 20000`)
+	run(t, db, `delete from millrace.outbox_receipt where position between 10001 and 20000`)
+	run(t, db, `vacuum analyze millrace.outbox, millrace.outbox_receipt, millrace.outbox_parked`)
 	run(t, db, `insert into millrace.outbox_relay (relay_id, name, lease_ms, lease_until)
 		select gen_random_uuid(), 'relay', 10000, millrace.clock() + interval '1 h' from generate_series(1, 3)`)
 	run(t, db, `update millrace.outbox_shard s set relay_id = r.relay_id, claim_id = gen_random_uuid(), claim_version = 1
@@ -103,13 +108,16 @@ func dropIndexes(t *testing.T, db *sql.DB) (restore func()) {
 
 func hotStatements(t *testing.T, db *sql.DB, end int64) []statement {
 	t.Helper()
-	var shards, from, zero, begin, group, wanted, window []int64
+	var shards, from, open, begin, group, wanted, window []int64
+	var all, none, topics, held []string
+	var well []bool
 	var claims, snapshots []string
 	var versions []int64
 	for n := range int64(64) {
 		shards, group, wanted = append(shards, n), append(group, 1), append(wanted, 31)
-		from, zero, begin, window = append(from, end-backlogRows), append(zero, 0), append(begin, 0), append(window, resumeWindow)
+		from, open, begin, window = append(from, end-backlogRows), append(open, unbounded), append(begin, 0), append(window, resumeWindow)
 		snapshots, versions = append(snapshots, "900:900:"), append(versions, 1)
+		all, none, topics, held, well = append(all, ""), append(none, ""), append(topics, "orders"), append(held, "orders,refunds"), append(well, true)
 		claims = append(claims, one[string](t, db, `select claim_id from millrace.outbox_shard where shard = $1`, n))
 	}
 	last := make([]int64, len(shards))
@@ -125,7 +133,8 @@ func hotStatements(t *testing.T, db *sql.DB, end int64) []statement {
 
 	acked := struct {
 		of, positions, unknown, attempts []int64
-		ids                              []string
+		ids, states, topics              []string
+		blocks                           []bool
 	}{}
 	rows, err := db.QueryContext(t.Context(), `select shard, position, event_id from millrace.outbox where position > $1 order by position limit 1000`, end-backlogRows)
 	require.NoError(t, err)
@@ -136,25 +145,41 @@ func hotStatements(t *testing.T, db *sql.DB, end int64) []statement {
 		require.NoError(t, rows.Scan(&shard, &position, &id))
 		acked.of, acked.positions, acked.ids = append(acked.of, shard), append(acked.positions, position), append(acked.ids, id)
 		acked.unknown, acked.attempts = append(acked.unknown, -1), append(acked.attempts, 1)
+		acked.states, acked.topics, acked.blocks = append(acked.states, "quarantined"), append(acked.topics, ""), append(acked.blocks, false)
 	}
 	require.NoError(t, rows.Err())
 
 	const late, position, receipt = "outbox_xid_position_idx", "outbox_shard_position_key", "outbox_receipt_pkey"
-	read := []string{late, position, receipt}
+	read := []string{late, position, receipt, "outbox_parked_pkey"}
+	rest := []any{1 << 30, lateLimit, rangeLimit, all, none}
+	with := func(args ...any) []any { return append(args, rest...) }
 	return []statement{
-		{"read of a backlog", readSQL, []any{shards, from, group, busy, wanted, zero, 1 << 30, lateLimit, rangeLimit}, read, 64 * 31, 15_000},
-		{"read when idle", readSQL, []any{shards, last, group, busy, wanted, zero, 1 << 30, lateLimit, rangeLimit}, read, 100, 1000},
-		{"read of many snapshots", readSQL, []any{shards, last, shardGroups(64), repeated(busy[0], 64), wanted, zero, 1 << 30, lateLimit, rangeLimit}, read, 6400, 2500},
-		{"read that resumes", readSQL, []any{shards, begin, group, []string{now}, wanted, window, 1 << 30, lateLimit, rangeLimit}, read, resumeWindow + 64, 4 * resumeWindow},
-		{"page of late events", readLateSQL, []any{shards, last, group, busy, now, 0, lateLimit, 1 << 30}, read, 6400, 5000},
+		{"read of a backlog", readSQL, with(shards, from, group, busy, wanted, open), read, 64 * 31, 15_000},
+		{"read when idle", readSQL, with(shards, last, group, busy, wanted, open), read, 100, 1000},
+		{"read of many snapshots", readSQL, with(shards, last, shardGroups(64), repeated(busy[0], 64), wanted, open), read, 6400, 2500},
+		{"read that resumes", readSQL, with(shards, begin, group, []string{now}, wanted, window), read, resumeWindow + 64, 6 * resumeWindow},
+		{"read beside a held topic", readSQL, []any{shards, from, group, busy, wanted, last, 1 << 30, lateLimit, rangeLimit, all, held}, read, backlogRows + 64, 4 * backlogRows},
+		{"read of a topic", readSQL, []any{shards, from, group, busy, wanted, last, 1 << 30, lateLimit, rangeLimit, topics, none}, read, backlogRows + 64, 7 * backlogRows},
+		{"page of late events", readLateSQL, []any{shards, last, group, busy, now, 0, lateLimit, 1 << 30, all, none}, read, 6400, 5000},
 		{"settle of 1000", settleSQL, []any{shards, claims, versions, anchor, acked.of, acked.positions, acked.ids, acked.unknown, acked.unknown, acked.attempts},
 			[]string{position}, 1000, 12_000},
-		{"sweep", sweepSQL, []any{shards, snapshots, from, 0, sweepWindow, sweepRows, 1 << 30}, []string{position, receipt}, sweepWindow + 64, sweepWindow / 20},
+		{"settle of 1000 parked", settleParkedSQL, []any{shards, claims, versions, anchor, acked.of, acked.positions, acked.ids, acked.unknown, acked.unknown, acked.attempts, acked.topics},
+			[]string{position}, 1000, 15_000},
+		{"park 1000", parkSQL, []any{shards, claims, versions, anchor, "relay", acked.of, acked.positions, acked.ids, acked.states, acked.blocks, acked.attempts,
+			acked.unknown, acked.topics, acked.topics, acked.topics, acked.unknown, acked.blocks}, []string{position}, 1000, 40_000},
+		{"due", dueSQL, []any{shards, []string{}, parkLimit, 1 << 30, []int64{}, []int64{}, 0}, []string{position}, parkLimit + 1, 20_000},
+		{"followers", followersSQL, []any{[]int64{1}, []string{"orders"}, []string{"1"}, parkLimit, 1 << 30, []int64{}, []int64{}}, []string{position}, parkLimit + 1, 20_000},
+		{"blocked keys", keysSQL, []any{shards}, nil, 0, 2000},
+		{"control", controlSQL, nil, nil, 0, 10},
+		{"sweep", sweepSQL, []any{shards, snapshots, from, 0, sweepWindow, sweepRows, 1 << 30, all, none}, []string{position, receipt}, sweepWindow + 64, sweepWindow / 20},
 		{"sweep: lowest position", sweepLowestSQL, []any{shards}, []string{position}, 64, 1000},
 		{"claim: highest position", highestSQL, []any{shards}, []string{position}, 64, 1000},
 		{"claim", claimSQL, []any{relay, uuid.NewString(), 64, []string{}, anchor}, nil, 0, 2000},
+		{"claim: lanes", claimLanesSQL, []any{shards}, nil, 0, 100},
 		{"renew", renewSQL, []any{relay, 10_000, anchor, []string{}}, nil, 0, 2000},
-		{"store", storeSQL, []any{shards, claims, versions, snapshots, from, anchor}, nil, 0, 2000},
+		{"store", storeSQL, []any{shards, claims, versions, snapshots, from, anchor, well}, nil, 0, 2000},
+		{"save lanes", laneSaveSQL, []any{shards, claims, versions, anchor, topics, snapshots, from, well, repeated("stalled", 64), none, versions}, nil, 0, 4000},
+		{"drop lanes", laneDropSQL, []any{shards, claims, versions, anchor, topics}, nil, 0, 4000},
 		{"sequence", sequenceSQL, nil, []string{position}, 64, 1000},
 	}
 }
@@ -265,7 +290,7 @@ func literals(t *testing.T, args []any) string {
 			list[n] = "null"
 		case string:
 			list[n] = pq.QuoteLiteral(arg)
-		case []int64, []string:
+		case []int64, []string, []bool:
 			text, err := pq.Array(arg).Value()
 			require.NoError(t, err)
 			list[n] = pq.QuoteLiteral(text.(string))

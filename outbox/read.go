@@ -27,9 +27,10 @@ const rangeLimit = 200
 
 // readPlan is what one read asks for: see read.sql, or read_late.sql while late events are drained.
 type readPlan struct {
-	shards        []*shard
+	lanes         []*lane
 	wanted        []int
-	resume        []int64
+	upto          []int64
+	epochs        []int
 	rows          int
 	maxBytes      int64
 	maxLate       int
@@ -39,9 +40,19 @@ type readPlan struct {
 
 type readResult struct {
 	snapshot string
-	late     int  // late events there are, up to maxLate
-	cut      bool // the byte limit left some out
+	version  int64         // of the control row
+	highest  pq.Int64Array // position in each lane's shard, up to its window; nil if no lane was asked for it
+	late     int           // late events there are, up to maxLate
+	cut      bool          // some were left out for want of room
 	items    []*item
+}
+
+// visible is the highest position that was to be seen in the n-th lane's shard, up to its window.
+func (r readResult) visible(n int) int64 {
+	if n < len(r.highest) {
+		return r.highest[n]
+	}
+	return 0
 }
 
 // reader reads the outbox for one session.
@@ -56,26 +67,28 @@ func newReader(db *sql.DB, schema, anchor string) reader {
 }
 
 func (r reader) read(ctx context.Context, p readPlan) (readResult, error) {
-	n := len(p.shards)
+	n := len(p.lanes)
 	shards, positions, groups, wanted := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	topics, excluded := make([]string, n), make([]string, n)
 	var snapshots []string
 	group := map[string]int64{}
-	for k, s := range p.shards {
-		g, ok := group[s.read.snapshot]
+	for k, l := range p.lanes {
+		g, ok := group[l.read.snapshot]
 		if !ok {
-			snapshots = append(snapshots, s.read.snapshot)
+			snapshots = append(snapshots, l.read.snapshot)
 			g = int64(len(snapshots))
-			group[s.read.snapshot] = g
+			group[l.read.snapshot] = g
 		}
-		shards[k], positions[k], groups[k], wanted[k] = int64(s.token.shard), s.read.position, g, int64(p.wanted[k])
+		shards[k], positions[k], groups[k], wanted[k] = int64(l.shard.token.shard), l.read.position, g, int64(p.wanted[k])
+		topics[k], excluded[k] = l.topic, l.excluded()
 	}
 	query, args := r.query, []any{pq.Array(shards), pq.Array(positions), pq.Array(groups), pq.Array(snapshots)}
 	if p.drainSnapshot == "" {
-		args = append(args, pq.Array(wanted), pq.Array(p.resume), p.maxBytes, p.maxLate, rangeLimit)
+		args = append(args, pq.Array(wanted), pq.Array(p.upto), p.maxBytes, p.maxLate, rangeLimit)
 	} else {
 		query, args = r.late, append(args, p.drainSnapshot, p.drainAfter, p.maxLate, p.maxBytes)
 	}
-	rows, err := r.db.QueryContext(ctx, query, args...)
+	rows, err := r.db.QueryContext(ctx, query, append(args, pq.Array(topics), pq.Array(excluded))...)
 	if err != nil {
 		return readResult{}, fmt.Errorf("read: %w", err)
 	}
@@ -85,15 +98,15 @@ func (r reader) read(ctx context.Context, p readPlan) (readResult, error) {
 	var total int
 	for rows.Next() {
 		var row scannedItem
-		var rowTotal sql.NullInt64
+		var rowTotal, delay, number sql.NullInt64
 		var fresh sql.NullBool
-		if err := rows.Scan(append([]any{&res.snapshot, &anchor, &res.late, &rowTotal, &fresh}, row.columns()...)...); err != nil {
+		if err := rows.Scan(append([]any{&res.snapshot, &anchor, &res.version, &res.highest, &res.late, &rowTotal, &fresh, &number, &delay}, row.columns()...)...); err != nil {
 			return readResult{}, fmt.Errorf("read: %w", err)
 		}
 		if rowTotal.Valid {
 			total = int(rowTotal.Int64)
 			i := row.item()
-			i.late = !fresh.Bool
+			i.late, i.lane, i.delay = !fresh.Bool, int(number.Int64)-1, delay.Int64
 			res.items = append(res.items, i)
 		}
 	}

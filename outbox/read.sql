@@ -2,23 +2,29 @@
 -- A frontier (S, P) of a shard says: every event visible in snapshot S at a position up to P has been handed out. Under a
 -- new snapshot T this returns the late ones (position <= P, not visible in S) and the new ones (position > P).
 --
--- $1 shards smallint[], $2 their positions P, $3 their groups: indexes, from 1, into $4 snapshots S text[] (shards claimed
--- together share one), $5 rows of new events wanted of each shard (0 = none), $6 while resuming after a claim: the position
--- up to which receipted events are to be skipped in this read, else 0, $7 bytes at most, $8 late rows at most, $9 rows at most
--- of each transaction, or range of transactions, late events are looked for in.
--- Rows: snapshot T, anchor, number of late rows, then number of rows before the byte limit and one event, in position order,
--- or nulls when there is none.
+-- A lane of a shard is all its topics but those excluded, or one topic only. Of each lane
+-- $1 shard smallint[], $2 position P, $3 group: an index, from 1, into $4 snapshots S text[] (lanes claimed together share
+-- one), $5 rows of new events wanted (0 = none), $6 the position up to which new events are looked at, settled and parked ones
+-- left out, or -1 = to the end and all of them, $10 the only topic or '', $11 the topics excluded, with commas between.
+-- $7 bytes at most, $8 late rows at most, $9 rows at most of each transaction, or range of transactions, late events are
+-- looked for in.
+-- Rows: snapshot T, anchor, control version, the highest position there is in each lane's shard up to $6 (null without
+-- exclusions), number of late rows, then number of rows before the byte limit and one event with the number of its lane, in
+-- position order, or nulls when there is none.
 -- The limits may cut late events: then none of the new ones may be used, and the late ones are read by read_late.sql. Where $9
 -- cut, the late ones found are not the first by position: none is returned, and the number of late rows is $8.
 -- Indexes: outbox_xid_position_idx for the late, outbox_shard_position_key for the new, outbox_receipt_pkey.
 --
 -- Lateral joins with a limit, bounds instead of equality on xid, and a receipt looked up by a scalar subquery keep the planner
--- from reading a whole table, whatever its statistics: after a bulk import every row has the same xid.
+-- from reading a whole table, whatever its statistics: after a bulk import every row has the same xid. So does asking for the topic
+-- in a case: it hides how few rows the planner would think are left.
 with t as materialized (
   select pg_current_snapshot() as now
 ), f as materialized (
-  select u.*, case when resume = 0 then 9223372036854775807 else resume end as upto
-    from unnest($1::smallint[], $2::bigint[], $3::int[], $5::int[], $6::bigint[]) u(shard, position, g, wanted, resume)
+  select u.shard, u.position, u.g, u.wanted, u.upto >= 0 as skip, case when u.upto < 0 then 9223372036854775807 else u.upto end as upto,
+         nullif(u.topic, '') as topic, string_to_array(u.excluded, ',') as excluded, u.n::int as lane
+    from unnest($1::smallint[], $2::bigint[], $3::int[], $5::int[], $6::bigint[], $10::text[], $11::text[]) with ordinality
+         u(shard, position, g, wanted, upto, topic, excluded, n)
 ), range as materialized (
   -- The transactions that may have become visible: those younger than S, and those S lists as running, once they have ended.
   select s.g, s.position, x.first, x.last, row_number() over () as n
@@ -32,33 +38,37 @@ with t as materialized (
   select range.n, range.g, o.*
     from range
    cross join lateral (
-         select o.shard, o.position, o.xid from {{schema}}.outbox o
+         select o.shard, o.position, o.xid, o.topic from {{schema}}.outbox o
           where o.xid >= range.first and o.xid <= range.last and o.position <= range.position
           order by o.xid, o.position
           limit $9::int) o
 ), late_key as materialized (
-  select c.shard, c.position
-    from (select c.shard, c.position
+  select c.shard, c.position, c.lane
+    from (select c.shard, c.position, f.lane
             from t, committed c
             join f on f.g = c.g and f.shard = c.shard and c.position <= f.position
+             and case when f.topic is null then c.topic <> all(f.excluded) else c.topic = f.topic end
            where pg_visible_in_snapshot(c.xid, t.now)
           offset 0) c
    where (select r.position from {{schema}}.outbox_receipt r where r.shard = c.shard and r.position = c.position) is null
+     and (select p.position from {{schema}}.outbox_parked p where p.shard = c.shard and p.position = c.position) is null
      and not exists (select from committed group by n having count(*) >= $9::int)
    order by c.position
    limit $8::int
 ), late as (
-  select o.*
+  select l.lane, o.*
     from late_key l
    cross join lateral (select o.* from {{schema}}.outbox o where o.shard = l.shard and o.position = l.position offset 0) o
 ), fresh as (
-  select n.*
+  select f.lane, n.*
     from f
    cross join lateral (
          select o.* from {{schema}}.outbox o
           where o.shard = f.shard and o.position > f.position and o.position <= f.upto
-            and (f.resume = 0
-                 or not exists (select from {{schema}}.outbox_receipt r where r.shard = o.shard and r.position = o.position))
+            and case when f.topic is null then o.topic <> all(f.excluded) else o.topic = f.topic end
+            and (not f.skip
+                 or not exists (select from {{schema}}.outbox_receipt r where r.shard = o.shard and r.position = o.position)
+                    and not exists (select from {{schema}}.outbox_parked p where p.shard = o.shard and p.position = o.position))
           order by o.position
           limit f.wanted) n
    where f.wanted > 0
@@ -66,16 +76,20 @@ with t as materialized (
   -- Payloads that are stored out of line are not fetched to be measured.
   select q.*, sum(200 + coalesce(octet_length(payload), 0) + pg_column_size(metadata)) over (order by fresh, position rows between unbounded preceding and 1 preceding) as before,
          count(*) over () as total
-    from (select false as fresh, shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
-                 event_type, event_version, tenant, partition_key, payload, metadata, created_at from late
+    from (select false as fresh, lane, shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
+                 event_type, event_version, tenant, partition_key, payload, metadata, deliver_at, created_at from late
            union all
-          select true, shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
-                 event_type, event_version, tenant, partition_key, payload, metadata, created_at from fresh) q
+          select true, lane, shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
+                 event_type, event_version, tenant, partition_key, payload, metadata, deliver_at, created_at from fresh) q
 )
-select t.now::text, {{schema}}.anchor(),
+select t.now::text, {{schema}}.anchor(), (select version from {{schema}}.outbox_control),
+       (select array_agg((select coalesce(max(o.position), 0) from {{schema}}.outbox o where o.shard = f.shard and o.position <= f.upto) order by lane)
+          from f where exists (select from f where excluded <> '{}')),
        case when exists (select from committed group by n having count(*) >= $9::int) then $8::int else (select count(*) from late_key) end, p.*
   from t left join (
-    select total, fresh, shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
+    select total, fresh, lane,
+           case when deliver_at > {{schema}}.clock() then ceil(extract(epoch from deliver_at - {{schema}}.clock()) * 1000)::bigint end as delay,
+           shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
            event_type, event_version, tenant, partition_key, payload, payload is null, nullif(metadata, '{}') as metadata, created_at
       from sized where before is null or before < $7::bigint) p on true
  order by p.position

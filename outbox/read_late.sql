@@ -1,15 +1,17 @@
 -- Reads a page of late events, in position order, while there are more of them than read.sql returns: those visible in the
 -- snapshot T under which that was found, not visible in the shard's snapshot S, at positions up to P.
 --
--- $1 shards smallint[], $2 their positions P, $3 their groups: indexes, from 1, into $4 snapshots S text[]; $5 snapshot T,
--- $6 the last position handed out by the pages before, $7 rows and $8 bytes at most.
--- Rows: snapshot now, anchor, number of rows before the byte limit, again that number, false, then one event in position order,
--- or nulls when none is left. Indexes: outbox_xid_position_idx, outbox_shard_position_key, outbox_receipt_pkey.
+-- Of each lane $1 shard smallint[], $2 position P, $3 group: an index, from 1, into $4 snapshots S text[], $9 the only topic or
+-- '', $10 the topics excluded, with commas between; $5 snapshot T, $6 the last position handed out by the pages before, $7 rows
+-- and $8 bytes at most.
+-- Rows: as of read.sql, the number of rows being that before the byte limit in both places, or nulls when none is left.
+-- Indexes: outbox_xid_position_idx, outbox_shard_position_key, outbox_receipt_pkey.
 --
 -- A page of one transaction is found by a seek to where the last one ended, so that millions of late events cost each page no
 -- more than its own rows. Of the transactions younger than S, which began and ended between two reads, all are looked at.
 with f as materialized (
-  select * from unnest($1::smallint[], $2::bigint[], $3::int[]) u(shard, position, g)
+  select u.shard, u.position, u.g, nullif(u.topic, '') as topic, string_to_array(u.excluded, ',') as excluded, u.n::int as lane
+    from unnest($1::smallint[], $2::bigint[], $3::int[], $9::text[], $10::text[]) with ordinality u(shard, position, g, topic, excluded, n)
 ), range as materialized (
   select s.g, s.position, x.first, x.last
     from (select g, max(position) as position, ($4::text[])[g]::pg_snapshot as snapshot from f group by g having max(position) > 0) s
@@ -18,29 +20,36 @@ with f as materialized (
          union all
          select xip, xip from pg_snapshot_xip(s.snapshot) xip where pg_visible_in_snapshot(xip, $5::text::pg_snapshot)) x
 ), page as materialized (
-  select o.shard, o.position
+  select o.shard, o.position, o.lane
     from range
    cross join lateral (
-         select o.shard, o.position from {{schema}}.outbox o
+         select o.shard, o.position,
+                (select min(f.lane) from f where f.g = range.g and f.shard = o.shard and o.position <= f.position
+                    and case when f.topic is null then o.topic <> all(f.excluded) else o.topic = f.topic end) as lane
+           from {{schema}}.outbox o
           where o.xid >= range.first and o.xid <= range.last and (o.xid, o.position) > (range.first, $6::bigint)
             and o.position > $6::bigint and o.position <= range.position
             and pg_visible_in_snapshot(o.xid, $5::text::pg_snapshot)
-            and exists (select from f where f.g = range.g and f.shard = o.shard and o.position <= f.position)
+            and exists (select from f where f.g = range.g and f.shard = o.shard and o.position <= f.position
+                           and case when f.topic is null then o.topic <> all(f.excluded) else o.topic = f.topic end)
             and (select r.position from {{schema}}.outbox_receipt r where r.shard = o.shard and r.position = o.position) is null
+            and (select p.position from {{schema}}.outbox_parked p where p.shard = o.shard and p.position = o.position) is null
           order by o.xid, o.position
           limit case when range.first = range.last then $7::int end) o
    order by o.position
    limit $7::int
 ), sized as (
-  select o.*, count(*) over () as total,
+  select page.lane, o.*, count(*) over () as total,
          sum(200 + coalesce(octet_length(o.payload), 0) + pg_column_size(o.metadata)) over (order by o.position rows between unbounded preceding and 1 preceding) as before
     from page
    cross join lateral (select o.* from {{schema}}.outbox o where o.shard = page.shard and o.position = page.position offset 0) o
 )
-select pg_current_snapshot()::text, {{schema}}.anchor(), (select count(*) from page), p.*
+select pg_current_snapshot()::text, {{schema}}.anchor(), (select version from {{schema}}.outbox_control), null::bigint[], (select count(*) from page), p.*
   from (select) one
   left join (
-    select total, false as fresh, shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
+    select total, false as fresh, lane,
+           case when deliver_at > {{schema}}.clock() then ceil(extract(epoch from deliver_at - {{schema}}.clock()) * 1000)::bigint end as delay,
+           shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
            event_type, event_version, tenant, partition_key, payload, payload is null, nullif(metadata, '{}') as metadata, created_at
       from sized where before is null or before < $8::bigint) p on true
  order by p.position

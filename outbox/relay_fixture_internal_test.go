@@ -26,10 +26,10 @@ func claimAll(t *testing.T, r *register, dead ...string) map[int16]*shard {
 	t.Helper()
 	got, err := r.claim(t.Context(), newClaimID(), 1000, append([]string{}, dead...))
 	require.NoError(t, err)
-	require.NoError(t, r.addHighest(t.Context(), got))
+	require.NoError(t, r.inspect(t.Context(), got))
 	e := newEngine(SubscriberConfig{}, -1)
 	for _, c := range got {
-		e.adopt(c.token, c.frontier, c.highest)
+		e.adopt(c)
 	}
 	return e.shards
 }
@@ -78,8 +78,8 @@ func receiptCount(t *testing.T, db *sql.DB) int {
 func plan(shards map[int16]*shard, wanted int) readPlan {
 	p := readPlan{maxBytes: 1 << 30, maxLate: lateLimit}
 	for n := range int16(len(shards)) {
-		s := shards[n]
-		p.shards, p.wanted, p.resume = append(p.shards, s), append(p.wanted, wanted), append(p.resume, s.resumeWindow())
+		l := shards[n].main
+		p.lanes, p.wanted, p.upto, p.epochs = append(p.lanes, l), append(p.wanted, wanted), append(p.upto, l.window()), append(p.epochs, l.epoch)
 		p.rows += wanted
 	}
 	return p
@@ -96,4 +96,9 @@ func ids(items []*item) []string {
 func promote(t *testing.T, db *sql.DB) {
 	t.Helper()
 	run(t, db, fmt.Sprintf(`create or replace function millrace.anchor() returns text language sql volatile as $$ select '%s' $$`, uuid.NewString()))
+}
+
+// adopt gives an engine a shard, as a claim does.
+func adopt(e *engine, t token, stored frontier, highest int64) {
+	e.adopt(claimed{token: t, frontier: stored, highest: highest})
 }

@@ -126,7 +126,7 @@ func (k *keeper) tick(ctx context.Context) error {
 		}
 		u.claims = append(u.claims, got...)
 	}
-	if err := k.register.addHighest(bounded, u.claims); err != nil {
+	if err := k.register.inspect(bounded, u.claims); err != nil {
 		return err
 	}
 	for _, cl := range u.claims {

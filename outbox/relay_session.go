@@ -31,27 +31,35 @@ type session struct {
 	register *register
 	reader   reader
 	settler  settler
+	parker   parker
+	lanes    laneStore
 	sweeper  *sweeper
 
 	done    chan func()
 	abandon chan struct{} // closed when nothing in flight is waited for any longer
 	closing <-chan struct{}
+	wake    <-chan struct{} // see listener; nil = nobody wakes
 	work    sync.WaitGroup
 
 	reading, settling, storing, sweeping bool
+	parking                              bool // parked rows are being read or written: one thing at a time
 	full                                 bool // nothing can be read: there is no room, or no shard
 	stopping                             bool
 	once, more, updated, fullSweep       bool
 	pollPause                            time.Duration
 	pollAt, storeAt, sweepAt, settleAt   time.Time
-	failures                             int
+	readAt                               time.Time // the last read began
+	parkAt                               time.Time
+	version                              int64 // of the control row, as the last read saw it
+	began                                time.Time
+	failures, parkFailures               int
 	sent                                 int // receipts written
 	err                                  error
 }
 
 // runSession registers a relay and works until closing is closed, the lease or the database's incarnation is lost, or, when
 // limit is not negative, everything there was at the time has been tried once.
-func (s *Subscriber) runSession(closing <-chan struct{}, limit int, emit func(*session, *Batch)) (sent int, err error) {
+func (s *Subscriber) runSession(closing, wake <-chan struct{}, limit int, emit func(*session, *Batch)) (sent int, err error) {
 	r := &register{db: s.db, schema: s.config.Schema, relayID: uuid.NewString(), lease: s.config.Lease}
 	k := newKeeper(r, limit >= 0)
 	defer k.expire(nil)
@@ -66,9 +74,10 @@ func (s *Subscriber) runSession(closing <-chan struct{}, limit int, emit func(*s
 	x := &session{
 		sub: s, emit: emit, engine: newEngine(s.config, limit), keeper: k, register: r,
 		reader: newReader(s.db, s.config.Schema, r.anchor), settler: newSettler(s.db, s.config.Schema, r.anchor),
+		parker: newParker(s.db, s.config.Schema, s.config.Name, r.anchor), lanes: newLaneStore(s.db, s.config.Schema, r.anchor),
 		sweeper: newSweeper(s.db, s.config.Schema, s.config.SweepInterval),
-		done:    make(chan func(), 64), abandon: make(chan struct{}), closing: closing,
-		once: limit >= 0, more: true, pollPause: tightPoll, sweepAt: entered.Add(s.config.SweepInterval),
+		done:    make(chan func(), 64), abandon: make(chan struct{}), closing: closing, wake: wake,
+		once: limit >= 0, more: true, pollPause: tightPoll, sweepAt: entered.Add(s.config.SweepInterval), began: entered, version: -1,
 	}
 	x.loop()
 	x.finish()
@@ -96,6 +105,8 @@ func (x *session) loop() {
 		case u := <-x.keeper.updates:
 			x.take(u)
 		case <-timer.C:
+		case <-x.wake:
+			x.woken()
 		case <-closing:
 			closing = nil
 			x.stop(nil)
@@ -109,6 +120,18 @@ func (x *session) loop() {
 		if x.stopping && bound == nil {
 			bound = time.After(x.sub.config.CloseTimeout)
 		}
+	}
+}
+
+// woken looks soon, and often for a while: whoever commits a moment later need not have notified. While events come so fast
+// that each wakes it, it leaves them time to gather.
+func (x *session) woken() {
+	if x.failures > 0 {
+		return
+	}
+	x.pollPause = tightPoll
+	if soon := x.readAt.Add(tightPoll); soon.Before(x.pollAt) {
+		x.pollAt = soon
 	}
 }
 
@@ -131,22 +154,26 @@ func (x *session) step() (over bool) {
 	}
 	if x.stopping {
 		x.startSettle(now)
-		return x.engine.idle() && !x.settling && !x.reading && !x.storing && !x.sweeping
+		return x.engine.idle() && !x.settling && !x.reading && !x.storing && !x.sweeping && !x.parking
 	}
 	return false
 }
 
 func (x *session) startAll(now time.Time) {
+	x.engine.tryHeld(now)
+	x.engine.holdStalled(now)
+	x.startParking(now) // before reading, which takes all the room there is
 	x.startRead(now)
 	for b := x.engine.nextBatch(now); b != nil; b = x.engine.nextBatch(now) {
 		x.send(b)
 	}
-	if x.once && x.updated && !x.reading && !x.settling && x.engine.idle() {
-		// Nothing is being read, sent or settled, and the steps above started nothing.
+	x.startSettle(now)
+	x.startParking(now)
+	if x.once && x.updated && !x.reading && !x.settling && !x.parking && x.engine.idle() && !x.engine.dueIn(now) {
+		// Nothing is being read, sent, settled or parked, and the steps above started nothing.
 		x.stop(nil)
 		return
 	}
-	x.startSettle(now)
 	x.startStore(now)
 	x.startSweep(now)
 }
@@ -163,7 +190,9 @@ func (x *session) pause() time.Duration {
 	earlier(x.settleAt, !x.settling && len(x.engine.acked) > 0)
 	earlier(x.sweepAt, !x.sweeping && !x.stopping)
 	wake := x.engine.wakeAt()
-	earlier(wake, !wake.IsZero() && x.engine.inFlight < x.engine.config.MaxInFlight && !x.stopping)
+	earlier(wake, !wake.IsZero() && !x.stopping)
+	earlier(x.engine.dueAt, !x.engine.dueAt.IsZero() && !x.once && !x.parking && !x.stopping && !x.engine.dueAt.Before(x.parkAt))
+	earlier(x.parkAt, !x.parking && !x.engine.parkingIdle() && !x.stopping)
 	return max(time.Until(at), time.Millisecond)
 }
 
@@ -197,7 +226,7 @@ func (x *session) take(u update) {
 		}
 	}
 	for _, c := range u.claims {
-		x.engine.adopt(c.token, c.frontier, c.highest)
+		x.engine.adopt(c)
 		if c.takenOver {
 			x.sub.stats.takeovers.Add(1)
 		}
@@ -220,7 +249,15 @@ func (x *session) take(u update) {
 func (x *session) send(b *Batch) {
 	b.ctx = x.keeper.lease
 	x.work.Go(func() {
-		x.emit(x, b)
+		if b.suspect {
+			if err := x.parker.putOnRecord(b.ctx, b.items[0].shard.token, b.items[0].position); err != nil {
+				b.Report(0, event.Receipt{}, fmt.Errorf("%w: %w", event.ErrNotAttempted, err))
+				b.Leave()
+			}
+		}
+		if !b.reported() {
+			x.emit(x, b)
+		}
 		x.post(func() {
 			failing := x.engine.topics[b.topic].failures > 0
 			failure := x.engine.batchEnded(b, time.Now())
@@ -237,8 +274,11 @@ func (x *session) report(topic string, failing bool, failure error) {
 		x.sub.logger.Info("Events are being sent again", fields)
 	case failure == nil:
 		return
-	case event.IsPermanent(failure):
-		x.sub.logger.Error("An event was refused for good; it and those behind it under the same key wait", failure, fields)
+	case event.IsPermanent(failure): // told of when it is parked
+	case errors.Is(failure, event.ErrTopicUnavailable):
+		if q := x.engine.topics[topic]; q.hold != nil && q.hold.failures == 1 {
+			x.sub.logger.Error("A topic is held; trying again until it takes events", failure, fields)
+		}
 	case !failing:
 		x.sub.logger.Error("Events could not be sent; trying again until they can", failure, fields)
 	}

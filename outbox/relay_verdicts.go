@@ -1,59 +1,138 @@
 package outbox
 
 import (
+	"errors"
 	"slices"
 	"time"
+
+	"github.com/millrace-go/millrace/event"
 )
 
-// nextBatch takes the next batch to send, or nil.
-func (e *engine) nextBatch(now time.Time) *Batch {
-	if e.inFlight >= e.config.MaxInFlight {
-		return nil
-	}
-	for n, q := range e.order {
-		items := q.next(now, e.config.BatchSize)
-		if len(items) == 0 {
+// batchEnded takes in the verdicts of a batch. Acknowledged events are to be settled next, refused ones parked.
+func (e *engine) batchEnded(b *Batch, now time.Time) (failure error) {
+	q := e.topics[b.topic]
+	e.inFlight--
+	q.inFlight--
+	acked := 0
+	for n, v := range b.end() {
+		i := b.items[n]
+		i.shard.inFlight--
+		if !errors.Is(v.err, event.ErrNotAttempted) {
+			i.attempts++
+			if failure == nil {
+				failure = v.err
+			}
+		}
+		if q.dirty = q.dirty || v.err != nil; i.shard.gone {
+			e.uncount(i)
 			continue
 		}
-		e.order = append(slices.Delete(e.order, n, n+1), q)
-		b := &Batch{
-			topic: q.topic, generation: q.generation, ticket: q.ticket, turns: q.turns,
-			items: items, verdicts: make([]verdict, len(items)),
-		}
-		q.ticket++
-		q.inFlight++
-		e.inFlight++
-		for _, i := range items {
+		if v.err == nil {
+			i.receipt = v.receipt
 			i.shard.inFlight++
+			e.acked = append(e.acked, i)
+			acked++
+			continue
 		}
-		return b
-	}
-	return nil
-}
-
-// batchEnded takes in the verdicts of a batch. Acknowledged events are to be settled next.
-func (e *engine) batchEnded(b *Batch, now time.Time) error {
-	e.inFlight--
-	q := e.topics[b.topic]
-	acked, failure := q.ended(b.items, b.end(), now, e.config)
-	for _, i := range b.items {
-		i.shard.inFlight--
-	}
-	for _, i := range acked {
-		i.shard.inFlight++
-		e.acked = append(e.acked, i)
+		if event.IsPermanent(v.err) {
+			i.refused = v.err
+		}
+		q.failed = append(q.failed, i)
 	}
 	for _, s := range e.shards {
 		if s.leaving {
 			e.leave(s)
 		}
 	}
+	e.judge(q, acked, failure, now)
+	if q.inFlight == 0 && q.dirty {
+		e.restart(q, now)
+	}
 	return failure
 }
 
-// planSettle takes the acknowledged events, at most n.
+// judge draws conclusions about the topic: when to try again, whether it is to be held.
+func (e *engine) judge(q *topicQueue, acked int, failure error, now time.Time) {
+	if acked > 0 {
+		q.sentAt, q.stuckSince = now, now
+		if q.hold != nil && q.hold.trial {
+			e.letGo(q)
+		}
+	}
+	if q.inFlight == 0 && failure == nil {
+		q.stuckSince = time.Time{}
+	}
+	if failure != nil {
+		q.failure = failure
+	}
+	switch {
+	case errors.Is(failure, event.ErrTopicUnavailable):
+		q.gone = true
+	case failure != nil && !event.IsPermanent(failure), failure == nil && acked == 0:
+		q.retryAt = now.Add(backoff(q.failures, e.config.MinBackoff, e.config.MaxBackoff))
+		q.failures++
+	case acked > 0:
+		q.failures = 0
+	}
+}
+
+// restart begins a new generation. Only when no batch is in flight is it certain what was sent; then everything unsent goes
+// again in its old order, ahead of the rest, except for what was refused, and what has to wait behind it.
+func (e *engine) restart(q *topicQueue, now time.Time) {
+	q.generation = generations.Add(1)
+	q.dirty = false
+	slices.SortFunc(q.failed, bySeq)
+	q.ready = slices.Concat(q.failed, q.ready)
+	q.failed = nil
+	e.parkRefused(q)
+	switch {
+	case q.gone:
+		e.holdTopic(q, holdUnavailable, q.failure, now)
+	case q.hold != nil:
+		e.holdTopic(q, q.hold.reason, q.failure, now)
+	}
+}
+
+// parkRefused parks what was refused for good. A verdict counts when everything before it under the same key has been sent:
+// else a later event would be parked in front of an earlier one.
+func (e *engine) parkRefused(q *topicQueue) {
+	if !slices.ContainsFunc(q.ready, func(i *item) bool { return i.refused != nil }) {
+		return
+	}
+	unsent := map[orderKey]bool{}
+	var waiting []*item
+	q.ready = slices.DeleteFunc(q.ready, func(i *item) bool {
+		refused := i.refused != nil
+		if i.keyed() {
+			refused = refused && !unsent[i.orderKey()]
+			if e.isBehind(i) && (i.parked == nil || i.parked.state != stateRetrying) {
+				waiting = append(waiting, i)
+				return true
+			}
+		}
+		if refused {
+			e.refuse(i)
+			return true
+		}
+		i.refused = nil
+		unsent[i.orderKey()] = unsent[i.orderKey()] || i.keyed()
+		return false
+	})
+	for _, i := range waiting {
+		i.refused = nil
+		e.place(i)
+	}
+}
+
+// planSettle takes the acknowledged events, at most n, parked ones or others.
 func (e *engine) planSettle(n int) []*item {
 	n = min(n, len(e.acked))
+	for k := range n {
+		if (e.acked[k].parked != nil) != (e.acked[0].parked != nil) {
+			n = k
+			break
+		}
+	}
 	items := e.acked[:n:n]
 	e.acked = e.acked[n:]
 	return items
@@ -63,54 +142,40 @@ func (e *engine) planSettle(n int) []*item {
 func (e *engine) settled(items []*item, mine map[int16]bool) (lost []*shard) {
 	for _, i := range items {
 		s := i.shard
+		s.inFlight--
 		switch {
 		case s.gone:
+			e.uncount(i)
 		case !mine[s.token.shard]:
 			lost = append(lost, s)
+			e.uncount(i)
 			e.lose(s)
 		default:
-			e.rows--
-			e.bytes -= i.size
-			s.rows--
-			s.bytes -= i.size
-			s.inFlight--
-			delete(e.swept, i.place())
-			if i.mark != nil {
-				i.mark.pending--
+			e.forget(i)
+			e.passedGuard(s)
+			if i.parked != nil {
+				e.headSent(i)
 			}
 		}
 	}
-	for _, s := range e.shards {
-		s.passMarks()
-	}
+	e.passMarks()
 	return lost
 }
 
 // unsettle puts events whose settling failed back to be settled again.
-func (e *engine) unsettle(items []*item) { e.acked = slices.Concat(items, e.acked) }
+func (e *engine) unsettle(items []*item) {
+	e.acked = slices.Concat(slices.DeleteFunc(items, func(i *item) bool {
+		if i.shard.gone {
+			e.uncount(i)
+		}
+		return i.shard.gone
+	}), e.acked)
+}
 
 // planStore returns the shards whose settled frontier is worth storing: it moved, or nothing but time has for a minute.
 func (e *engine) planStore(now time.Time) []*shard {
-	var moved []*shard
-	for _, s := range e.shards {
-		if s.settled.position != s.stored.position || s.settled != s.stored && now.Sub(s.storedAt) > time.Minute {
-			moved = append(moved, s)
-		}
-	}
-	slices.SortFunc(moved, func(a, b *shard) int { return int(a.shard) - int(b.shard) })
-	return moved
-}
-
-// idle says that everything read has been settled or, having failed, waits for another attempt.
-func (e *engine) idle() bool { return e.inFlight == 0 && len(e.acked) == 0 }
-
-// wakeAt is when time alone will let something be sent, or the zero time.
-func (e *engine) wakeAt() time.Time {
-	var at time.Time
-	for _, q := range e.order {
-		if w := q.wakeAt(); !w.IsZero() && (at.IsZero() || w.Before(at)) {
-			at = w
-		}
-	}
-	return at
+	return e.sorted(func(s *shard) bool {
+		l, to := s.main, s.storable()
+		return to.position != l.stored.position || to != l.stored && now.Sub(l.storedAt) > time.Minute
+	})
 }

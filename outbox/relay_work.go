@@ -9,14 +9,14 @@ import (
 )
 
 func (x *session) startRead(now time.Time) {
-	if x.reading || now.Before(x.pollAt) || x.once && !x.more {
-		return
+	if x.reading || now.Before(x.pollAt) || x.once && !x.more || x.version != x.engine.version {
+		return // nothing is read before it is known what operators have changed
 	}
 	p, ok := x.engine.planRead()
 	if x.full = !ok; x.full {
 		return
 	}
-	x.reading = true
+	x.reading, x.readAt = true, now
 	x.async(func(ctx context.Context) func() {
 		res, err := x.reader.read(ctx, p)
 		return func() {
@@ -32,6 +32,9 @@ func (x *session) startRead(now time.Time) {
 			x.failures = 0
 			if x.stopping {
 				return
+			}
+			if x.version = res.version; x.version != x.engine.version {
+				return // read again once it is known what operators have changed
 			}
 			for _, i := range res.items {
 				if i.late {
@@ -56,12 +59,19 @@ func (x *session) startSettle(now time.Time) {
 		x.release()
 		return
 	}
+	if x.engine.acked[0].parked != nil && x.parking {
+		return // the rows of parked events are dealt with one thing at a time
+	}
 	items := x.engine.planSettle(settleLimit)
 	x.settling = true
+	x.parking = x.parking || items[0].parked != nil
 	x.async(func(ctx context.Context) func() {
 		mine, err := x.settler.receipts(ctx, items)
 		return func() {
 			x.settling = false
+			if items[0].parked != nil {
+				x.parking = false
+			}
 			if x.failed(err) {
 				// Whether it was written is unknown; writing it again is harmless.
 				x.engine.unsettle(items)
@@ -77,14 +87,17 @@ func (x *session) startSettle(now time.Time) {
 			x.sent += held
 			x.sub.stats.sent.Add(int64(held))
 			if lost := x.engine.settled(items, mine); len(lost) > 0 {
-				x.sub.stats.fenced.Add(int64(len(items) - held))
-				x.sub.logger.Info("Receipts refused: another relay has taken the shards over", watermill.LogFields{
-					"shards": shardNumbers(lost), "events": len(items) - held,
-				})
+				x.fenced(lost, "Receipts refused: another relay has taken the shards over", len(items)-held)
 			}
 			x.release()
 		}
 	})
+}
+
+// fenced tells of a write that came too late.
+func (x *session) fenced(lost []*shard, what string, events int) {
+	x.sub.stats.fenced.Add(int64(events))
+	x.sub.logger.Info(what, watermill.LogFields{"shards": shardNumbers(lost), "events": events})
 }
 
 // release gives back the shards nothing of which is in flight any longer.
@@ -118,23 +131,51 @@ func (x *session) startStore(now time.Time) {
 	}
 	x.storeAt = now.Add(storePause)
 	moved := x.engine.planStore(now)
-	if len(moved) == 0 {
+	save, drop := x.engine.planLanes(now)
+	if len(moved) == 0 && len(save) == 0 && len(drop) == 0 {
 		return
 	}
 	of := tokenFrontiers(moved)
+	saved, dropped := x.laneRows(save), x.laneRows(drop)
+	for _, l := range save {
+		l.saved = true // as it is now; what changes meanwhile makes it false again
+	}
 	x.storing = true
 	x.async(func(ctx context.Context) func() {
-		err := x.settler.store(ctx, of)
+		// The lanes go first: a shard's frontier counts on them.
+		_, err := x.lanes.write(ctx, saved, dropped)
+		lanesErr := err
+		if err == nil {
+			err = x.settler.store(ctx, of)
+		}
 		return func() {
 			x.storing = false
+			if lanesErr != nil {
+				for _, l := range save {
+					l.saved = false
+				}
+			} else {
+				for n, l := range save {
+					l.stored, l.storedAt = saved[n].frontier, now
+				}
+				x.engine.dropped(drop)
+			}
 			if x.failed(err) {
 				return
 			}
 			for n, s := range moved {
-				s.stored, s.storedAt = of[n].frontier, now
+				s.main.stored, s.main.storedAt = of[n].frontier, now
 			}
 		}
 	})
+}
+
+func (x *session) laneRows(lanes []*lane) []laneRow {
+	rows := make([]laneRow, len(lanes))
+	for n, l := range lanes {
+		rows[n] = x.engine.row(l)
+	}
+	return rows
 }
 
 func (x *session) startSweep(now time.Time) {
@@ -142,22 +183,22 @@ func (x *session) startSweep(now time.Time) {
 		return
 	}
 	x.sweepAt = now.Add(x.sub.config.SweepInterval)
-	of := tokenFrontiers(x.engine.owned())
-	room := sweepRoom{min(sweepRows, x.engine.room()), x.engine.byteRoom()}
-	if len(of) == 0 || room.rows <= 0 || room.bytes <= 0 {
+	of := laneFrontiers(x.engine.owned())
+	limit := room{min(sweepRows, x.engine.room()-x.engine.reading.rows), x.engine.byteRoom() - x.engine.reading.bytes}
+	if len(of) == 0 || limit.rows <= 0 || limit.bytes <= 0 {
 		return
 	}
 	full := x.fullSweep
 	x.sweeping, x.fullSweep = true, false
 	x.async(func(ctx context.Context) func() {
-		items, err := x.sweeper.sweep(ctx, of, full, room)
+		items, err := x.sweeper.sweep(ctx, of, full, limit)
 		return func() {
 			x.sweeping = false
 			if x.failed(err) || x.stopping {
 				x.fullSweep = x.fullSweep || full
 				return
 			}
-			if len(items) >= room.rows {
+			if len(items) >= limit.rows {
 				x.sweeper.again(items)
 			}
 			if found := x.engine.takeSwept(items); len(found) > 0 {
@@ -175,7 +216,19 @@ func (x *session) startSweep(now time.Time) {
 func tokenFrontiers(shards []*shard) []tokenFrontier {
 	of := make([]tokenFrontier, len(shards))
 	for n, s := range shards {
-		of[n] = tokenFrontier{s.token, s.settled}
+		of[n] = tokenFrontier{s.token, s.storable(), s.guard == nil && s.storable().position > s.main.stored.position}
+	}
+	return of
+}
+
+func laneFrontiers(shards []*shard) []laneFrontier {
+	var of []laneFrontier
+	for _, s := range shards {
+		for _, l := range s.all() {
+			if !l.merged {
+				of = append(of, laneFrontier{tokenFrontier{token: s.token, frontier: l.settled}, l.topic, l.excluded()})
+			}
+		}
 	}
 	return of
 }

@@ -12,6 +12,9 @@ import (
 //go:embed settle.sql
 var settleSQL string
 
+//go:embed settle_parked.sql
+var settleParkedSQL string
+
 //go:embed frontier_store.sql
 var storeSQL string
 
@@ -21,7 +24,7 @@ var releaseSQL string
 // settler writes, under the owner's tokens, what became of events.
 type settler struct {
 	db             *sql.DB
-	settle         string
+	settle, parked string
 	storeFrontiers string
 	releaseShards  string
 	anchor         string
@@ -29,48 +32,63 @@ type settler struct {
 
 func newSettler(db *sql.DB, schema, anchor string) settler {
 	return settler{
-		db: db, settle: loadSQL(settleSQL, schema), storeFrontiers: loadSQL(storeSQL, schema),
+		db: db, settle: loadSQL(settleSQL, schema), parked: loadSQL(settleParkedSQL, schema), storeFrontiers: loadSQL(storeSQL, schema),
 		releaseShards: loadSQL(releaseSQL, schema), anchor: anchor,
 	}
 }
 
-// receipts writes the receipts of acknowledged events and returns the shards that are still this owner's. In the others
-// nothing was written.
+// receipts writes the receipts of acknowledged events, which have a parked row all of them or none, and returns the shards that
+// are still this owner's. In the others nothing was written.
 func (s settler) receipts(ctx context.Context, items []*item) (mine map[int16]bool, err error) {
-	var shards, versions []int64
-	var claims []string
-	seen := map[*shard]bool{}
 	n := len(items)
+	owners := make([]*shard, n)
 	of, positions, partitions, offsets, attempts := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	ids := make([]string, n)
+	var topics []string
 	for k, i := range items {
-		if !seen[i.shard] {
-			seen[i.shard] = true
-			shards = append(shards, int64(i.shard.token.shard))
-			versions = append(versions, i.shard.claimVersion)
-			claims = append(claims, i.shard.claimID)
-		}
+		owners[k] = i.shard
 		of[k], positions[k], ids[k], attempts[k] = int64(i.stored.shard), i.position, i.eventID, int64(i.attempts)
 		partitions[k], offsets[k] = int64(i.receipt.Partition), i.receipt.Offset
-	}
-	rows, err := s.db.QueryContext(ctx, s.settle, pq.Array(shards), pq.Array(claims), pq.Array(versions), s.anchor,
-		pq.Array(of), pq.Array(positions), pq.Array(ids), pq.Array(partitions), pq.Array(offsets), pq.Array(attempts))
-	if err != nil {
-		return nil, fmt.Errorf("settle: %w", err)
-	}
-	defer rows.Close()
-	mine = make(map[int16]bool, len(shards))
-	for rows.Next() {
-		var shard int16
-		if err := rows.Scan(&shard); err != nil {
-			return nil, fmt.Errorf("settle: %w", err)
+		if i.parked != nil {
+			attempts[k] += int64(i.parked.attempts)
+			topics = append(topics, i.parked.topic)
 		}
-		mine[shard] = true
 	}
-	if err := rows.Err(); err != nil {
+	query, args := s.settle, append(tokensOf(owners), s.anchor,
+		pq.Array(of), pq.Array(positions), pq.Array(ids), pq.Array(partitions), pq.Array(offsets), pq.Array(attempts))
+	if topics != nil {
+		query, args = s.parked, append(args, pq.Array(topics))
+	}
+	if mine, err = shardSet(ctx, s.db, query, args...); err != nil {
 		return nil, fmt.Errorf("settle: %w", err)
 	}
 	return mine, nil
+}
+
+// tokensOf are the tokens of the shards, each once, as parameters.
+func tokensOf(shards []*shard) []any {
+	var numbers, versions []int64
+	var claims []string
+	seen := map[*shard]bool{}
+	for _, s := range shards {
+		if !seen[s] {
+			seen[s] = true
+			numbers, claims, versions = append(numbers, int64(s.token.shard)), append(claims, s.claimID), append(versions, s.claimVersion)
+		}
+	}
+	return []any{pq.Array(numbers), pq.Array(claims), pq.Array(versions)}
+}
+
+// shardSet runs a statement that returns shards.
+func shardSet(ctx context.Context, db *sql.DB, query string, args ...any) (map[int16]bool, error) {
+	set := map[int16]bool{}
+	err := each(ctx, db, query, args, func(scan scanner) error {
+		var shard int16
+		err := scan(&shard)
+		set[shard] = true
+		return err
+	})
+	return set, err
 }
 
 // store stores settled frontiers.
@@ -87,6 +105,7 @@ func (s settler) release(ctx context.Context, shards []tokenFrontier) error {
 type tokenFrontier struct {
 	token
 	frontier
+	well bool // its owner gets on
 }
 
 func (s settler) exec(ctx context.Context, what, query string, of []tokenFrontier) error {
@@ -95,14 +114,16 @@ func (s settler) exec(ctx context.Context, what, query string, of []tokenFrontie
 	}
 	var shards, versions, positions []int64
 	var claims, snapshots []string
+	var well []bool
 	for _, t := range of {
 		shards = append(shards, int64(t.shard))
 		claims = append(claims, t.claimID)
 		versions = append(versions, t.claimVersion)
 		snapshots = append(snapshots, t.snapshot)
 		positions = append(positions, t.position)
+		well = append(well, t.well)
 	}
-	_, err := s.db.ExecContext(ctx, query, pq.Array(shards), pq.Array(claims), pq.Array(versions), pq.Array(snapshots), pq.Array(positions), s.anchor)
+	_, err := s.db.ExecContext(ctx, query, pq.Array(shards), pq.Array(claims), pq.Array(versions), pq.Array(snapshots), pq.Array(positions), s.anchor, pq.Array(well))
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}

@@ -43,7 +43,7 @@ func TestFrontiersOfAStaleOwnerAreNotStored(t *testing.T) {
 	settler := newSettler(db, DefaultSchema, first.anchor)
 	var ahead []tokenFrontier
 	for _, s := range old {
-		ahead = append(ahead, tokenFrontier{s.token, frontier{"9:9:", 99}})
+		ahead = append(ahead, tokenFrontier{s.token, frontier{"9:9:", 99}, true})
 	}
 	require.NoError(t, settler.store(t.Context(), ahead))
 	require.NoError(t, settler.release(t.Context(), ahead))
@@ -191,7 +191,7 @@ func TestNothingWorksUnderAnotherIncarnation(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, mine)
 	require.Zero(t, receiptCount(t, db))
-	ahead := []tokenFrontier{{shards[0].token, frontier{"9:9:", 99}}}
+	ahead := []tokenFrontier{{shards[0].token, frontier{"9:9:", 99}, true}}
 	require.NoError(t, settler.store(t.Context(), ahead))
 	require.NoError(t, settler.release(t.Context(), ahead))
 	require.Zero(t, one[int](t, db, `select max(frontier_position) from millrace.outbox_shard`))

@@ -50,7 +50,10 @@ type Subscriber struct {
 	databaseDown atomic.Bool
 }
 
-type counters struct{ sent, failed, fenced, takeovers, swept, late atomic.Int64 }
+type counters struct {
+	sent, failed, fenced, takeovers, swept, late atomic.Int64
+	parked, quarantined, blocked, scheduled      atomic.Int64
+}
 
 // Stats are counts since the subscriber was made.
 type Stats struct {
@@ -60,6 +63,11 @@ type Stats struct {
 	Takeovers int64 // shards taken over from a relay whose lease had ended
 	Swept     int64 // events the reader had overlooked and the safety sweep found: anything above 0 is an alarm
 	Late      int64 // events that committed after events at higher positions had been read
+
+	Parked      int64 // refusals after which an event was parked, to be tried again
+	Quarantined int64 // events that were refused too often
+	Blocked     int64 // events parked behind another of their key, or because their aggregate is paused
+	Scheduled   int64 // events parked until they are due
 }
 
 // NewSubscriber makes a relay for any forwarder and publisher: it emits one envelope an event and writes the receipt when
@@ -97,7 +105,10 @@ func newSubscriber(db *sql.DB, config SubscriberConfig, logger watermill.LoggerA
 // Stats returns the counts so far.
 func (s *Subscriber) Stats() Stats {
 	c := &s.stats
-	return Stats{c.sent.Load(), c.failed.Load(), c.fenced.Load(), c.takeovers.Load(), c.swept.Load(), c.late.Load()}
+	return Stats{
+		Sent: c.sent.Load(), Failed: c.failed.Load(), Fenced: c.fenced.Load(), Takeovers: c.takeovers.Load(), Swept: c.swept.Load(),
+		Late: c.late.Load(), Parked: c.parked.Load(), Quarantined: c.quarantined.Load(), Blocked: c.blocked.Load(), Scheduled: c.scheduled.Load(),
+	}
 }
 
 // Subscribe starts a relay. The topic is only a name for the stream of envelopes: events of all topics come out of it. The
@@ -140,10 +151,17 @@ func (s *Subscriber) start(ctx context.Context) (stop <-chan struct{}, over func
 
 // relay runs one session after another until stop.
 func (s *Subscriber) relay(stop <-chan struct{}, emit func(*session, *Batch)) {
+	var wake <-chan struct{}
+	if s.config.ListenURL != "" {
+		l := newListener(s.config, s.logger)
+		l.start()
+		defer l.Close()
+		wake = l.C
+	}
 	failures := 0
 	for {
 		began := time.Now()
-		_, err := s.runSession(stop, -1, emit)
+		_, err := s.runSession(stop, wake, -1, emit)
 		select {
 		case <-stop:
 			return
@@ -202,7 +220,7 @@ func (s *Subscriber) RunOnce(ctx context.Context, limit int, handle func(*messag
 			})
 		}
 	})
-	sent, err = s.runSession(stop, limit, s.emitter(ctx, out))
+	sent, err = s.runSession(stop, nil, limit, s.emitter(ctx, out))
 	close(out)
 	handling.Wait()
 	if err = errors.Join(append(refusals, err)...); err == nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/millrace-go/millrace/event"
 )
 
 // SubscriberConfig configures a relay: the reading side of the outbox. The zero value is ready for production.
@@ -24,11 +26,17 @@ type SubscriberConfig struct {
 	// one query, however many shards there are. Default 1 s.
 	PollInterval time.Duration
 
+	// ListenURL is the connection string, in the form libpq and pgx know, of a connection of the relay's own on which the
+	// database tells of new events, so that they are read within milliseconds; until that connection is back after a loss,
+	// polling finds them. It must lead to the server itself: behind a pooler in transaction mode give the server's address, or
+	// nothing. It never appears in logs or errors. RunOnce does not listen. Default none: polling only.
+	ListenURL string
+
 	// BatchSize is how many events are handed out together at most: as one carrier message, or as so many envelopes side by
 	// side. Default 2000.
 	BatchSize int
 
-	// MaxInFlight is how many batches are with the publisher at once. More keeps the broker busy while receipts are written
+	// MaxInFlight is how many batches of one topic are with the publisher at once. More keeps the broker busy while receipts are written
 	// and repeats more after a crash. Default 4.
 	MaxInFlight int
 
@@ -42,11 +50,20 @@ type SubscriberConfig struct {
 	MinBackoff time.Duration
 	MaxBackoff time.Duration
 
-	// MinHold and MaxHold bound the pause before an event the broker refused for good is tried again. Events of the same key
-	// wait behind it, all others pass, as long as those that wait leave room within MaxUnsettled and MaxUnsettledBytes.
-	// Defaults 1 s and 5 min.
+	// MaxAttempts is how often an event the broker refuses for good is tried before it is quarantined and waits for a person.
+	// Failures of the way, such as a broker that is away, do not count. 1: nothing is tried again, also when the topic's limit
+	// has been raised meanwhile. Very many: those behind it under policy Block wait for hours before anybody is called.
+	// Default 10.
+	MaxAttempts int
+
+	// MinHold and MaxHold bound the pause before a refused event is tried again; it grows exponentially with jitter. Shorter:
+	// the attempts are used up before anybody can have mended anything. Longer: a mended event, and those behind it, wait
+	// longer. Defaults 1 s and 5 min.
 	MinHold time.Duration
 	MaxHold time.Duration
+
+	// Policies say, by topic, what becomes of the events behind a refused one under the same key. Default Block for all.
+	Policies map[string]Policy
 
 	// SweepInterval is how often the relay looks, below what it has settled, for events it overlooked: in what has been
 	// settled since, and every 60th time, as well as after a claim, in all there is. Default 1 min.
@@ -79,6 +96,9 @@ func (c *SubscriberConfig) setDefaults() {
 	def(&c.MaxBackoff, 10*time.Second)
 	def(&c.MinHold, time.Second)
 	def(&c.MaxHold, 5*time.Minute)
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = 10
+	}
 	def(&c.SweepInterval, time.Minute)
 	def(&c.CloseTimeout, 30*time.Second)
 	if c.BatchSize == 0 {
@@ -107,12 +127,23 @@ func (c SubscriberConfig) Validate() error {
 	errs = append(errs, validateSchema(c.Schema))
 	check(c.Lease >= 500*time.Millisecond, "Lease %s is shorter than 500ms", c.Lease)
 	check(c.PollInterval > 0, "PollInterval %s is not positive", c.PollInterval)
+	if c.ListenURL != "" {
+		_, err := listenConfig(c.ListenURL)
+		errs = append(errs, err)
+	}
 	check(c.BatchSize > 0, "BatchSize %d is not positive", c.BatchSize)
 	check(c.MaxInFlight > 0, "MaxInFlight %d is not positive", c.MaxInFlight)
 	check(c.MaxUnsettled > 0, "MaxUnsettled %d is not positive", c.MaxUnsettled)
 	check(c.MaxUnsettledBytes > 0, "MaxUnsettledBytes %d is not positive", c.MaxUnsettledBytes)
 	check(c.MinBackoff > 0 && c.MinBackoff <= c.MaxBackoff, "MinBackoff %s is not between 0 and MaxBackoff %s", c.MinBackoff, c.MaxBackoff)
 	check(c.MinHold > 0 && c.MinHold <= c.MaxHold, "MinHold %s is not between 0 and MaxHold %s", c.MinHold, c.MaxHold)
+	check(c.MaxAttempts > 0, "MaxAttempts %d is not positive", c.MaxAttempts)
+	for topic, p := range c.Policies {
+		if err := event.ValidateTopic(topic); err != nil {
+			errs = append(errs, fmt.Errorf("Policies: %w", err))
+		}
+		check(p == Block || p == Skip, "Policies[%q]: %q is neither %q nor %q", topic, p, Block, Skip)
+	}
 	check(c.SweepInterval > 0, "SweepInterval %s is not positive", c.SweepInterval)
 	check(c.CloseTimeout > 0, "CloseTimeout %s is not positive", c.CloseTimeout)
 	return errors.Join(errs...)

@@ -39,21 +39,22 @@ func newSweeper(db *sql.DB, schema string, interval time.Duration) *sweeper {
 	}
 }
 
-// sweepRoom bounds what a sweep may bring in.
-type sweepRoom struct {
-	rows  int
-	bytes int64
+// laneFrontier is how far a lane is settled, and what it is a lane of.
+type laneFrontier struct {
+	tokenFrontier
+	topic, excluded string
 }
 
 // sweep returns unsettled events below the frontiers given, from the first window that has any. It is not for concurrent use.
-func (s *sweeper) sweep(ctx context.Context, of []tokenFrontier, full bool, room sweepRoom) ([]*item, error) {
+func (s *sweeper) sweep(ctx context.Context, of []laneFrontier, full bool, limit room) ([]*item, error) {
 	var shards, positions []int64
-	var snapshots []string
+	var snapshots, topics, excluded []string
 	var highest int64
 	for _, t := range of {
 		shards = append(shards, int64(t.shard))
 		positions = append(positions, t.position)
 		snapshots = append(snapshots, t.snapshot)
+		topics, excluded = append(topics, t.topic), append(excluded, t.excluded)
 		highest = max(highest, t.position)
 	}
 	start := time.Now()
@@ -66,7 +67,7 @@ func (s *sweeper) sweep(ctx context.Context, of []tokenFrontier, full bool, room
 	}
 	for s.position < highest && time.Since(start) < sweepBudget {
 		to := min(s.position+sweepWindow, highest)
-		items, err := s.window(ctx, room, pq.Array(shards), pq.Array(snapshots), pq.Array(positions), s.position, to)
+		items, err := s.window(ctx, pq.Array(shards), pq.Array(snapshots), pq.Array(positions), s.position, to, limit.rows, limit.bytes, pq.Array(topics), pq.Array(excluded))
 		if err != nil {
 			return nil, err
 		}
@@ -81,8 +82,8 @@ func (s *sweeper) sweep(ctx context.Context, of []tokenFrontier, full bool, room
 // again makes the next sweep go over the window of these events once more: there may be others.
 func (s *sweeper) again(items []*item) { s.position = items[0].position - 1 }
 
-func (s *sweeper) window(ctx context.Context, room sweepRoom, shards, snapshots, positions any, from, to int64) ([]*item, error) {
-	rows, err := s.db.QueryContext(ctx, s.query, shards, snapshots, positions, from, to, room.rows, room.bytes)
+func (s *sweeper) window(ctx context.Context, args ...any) ([]*item, error) {
+	rows, err := s.db.QueryContext(ctx, s.query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
@@ -90,10 +91,13 @@ func (s *sweeper) window(ctx context.Context, room sweepRoom, shards, snapshots,
 	var items []*item
 	for rows.Next() {
 		var row scannedItem
-		if err := rows.Scan(row.columns()...); err != nil {
+		var delay sql.NullInt64
+		if err := rows.Scan(append([]any{&delay}, row.columns()...)...); err != nil {
 			return nil, fmt.Errorf("sweep: %w", err)
 		}
-		items = append(items, row.item())
+		i := row.item()
+		i.delay = delay.Int64
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strconv"
 	"time"
 
@@ -65,6 +66,21 @@ func withParameters(address string) string {
 		if !query.Has(name) {
 			query.Set(name, value)
 		}
+	}
+	parsed.RawQuery = query.Encode()
+	return parsed.String()
+}
+
+// listenURL is the address for the connection that the relay is woken on. Another driver makes it, which would do without
+// TLS where this one insists on it.
+func listenURL(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	query := parsed.Query()
+	if !query.Has("sslmode") && query.Get("sslrootcert") != "system" && os.Getenv("PGSSLMODE") == "" {
+		query.Set("sslmode", "require")
 	}
 	parsed.RawQuery = query.Encode()
 	return parsed.String()

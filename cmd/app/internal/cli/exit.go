@@ -71,9 +71,10 @@ func exitCode(err error) int {
 		return codeTrouble
 	case is(errPartly):
 		return codePartly
-	case is(inbox.ErrNotFound):
+	case is(inbox.ErrNotFound, outbox.ErrNotFound, outbox.ErrNotPaused):
 		return codeNotFound
-	case is(errConflict, inbox.ErrNotDead, outbox.ErrLeaseHeld, service.ErrInUse):
+	case is(errConflict, inbox.ErrNotDead, outbox.ErrLeaseHeld, service.ErrInUse,
+		outbox.ErrNotParked, outbox.ErrWrongState, outbox.ErrUnexpectedCount, outbox.ErrPaused):
 		return codeConflict
 	case is(errUnreachable, driver.ErrBadConn) || connectionLost(err):
 		return codeUnreachable

@@ -22,3 +22,6 @@ func MainWithoutOneRecord(args []string, stdin io.Reader, stdout, stderr io.Writ
 
 // Besides is what an interrupt does not explain.
 var Besides = besides
+
+// PendingSQL is what metrics count.
+var PendingSQL = pendingSQL

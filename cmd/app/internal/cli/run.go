@@ -28,6 +28,9 @@ func newRun(a *app) *cobra.Command {
 		Long: `Relays committed events from the outbox to Kafka until it is stopped. Run as many as you like: they share the work.
 Handlers live in your own program. The tables must be there: "millrace migrate up".
 
+The database tells it of new events, over one connection more. If database_url leads to a pooler in transaction mode, set
+MILLRACE_RELAY_WAKE_UP=false: it polls then, every MILLRACE_RELAY_POLL_INTERVAL.
+
 --listen serves /livez, /readyz (503 until it relays, or while PostgreSQL or Kafka is away) and /metrics for
 Prometheus. SIGTERM and Ctrl-C finish what is in flight; SIGTERM exits 0, Ctrl-C 130.`,
 		Args: cobra.NoArgs,
@@ -124,8 +127,12 @@ func publisherConfig(c config.Config, brokers kafka.Connection) kafka.PublisherC
 }
 
 func forwarderConfig(c config.Config) forwarder.Config {
+	listen := ""
+	if c.Relay.WakeUp {
+		listen = listenURL(c.DatabaseURL)
+	}
 	return forwarder.Config{Outbox: outbox.SubscriberConfig{
-		Schema: c.Schema, Name: c.Relay.Name, Lease: c.Relay.Lease, PollInterval: c.Relay.PollInterval,
+		Schema: c.Schema, Name: c.Relay.Name, Lease: c.Relay.Lease, PollInterval: c.Relay.PollInterval, ListenURL: listen,
 		BatchSize: c.Relay.BatchSize, MaxInFlight: c.Relay.MaxInFlight,
 		MaxUnsettled: c.Relay.MaxUnsettled, MaxUnsettledBytes: int64(c.Relay.MaxUnsettledBytes),
 		SweepInterval: c.Relay.SweepInterval, CloseTimeout: c.Relay.CloseTimeout,

@@ -46,8 +46,8 @@ func newRelayMetrics(db *sql.DB, schema string, stats func() outbox.Stats) *rela
 			{describe("relay_swept_total", "Events the safety sweep found: anything above 0 is an alarm."), func(s outbox.Stats) int64 { return s.Swept }},
 			{describe("relay_late_total", "Events that committed after events at higher positions had been read."), func(s outbox.Stats) int64 { return s.Late }},
 		},
-		pending: describe("outbox_pending", "Committed events without a receipt, of all relays, among the 10000 of each shard that follow what is stored as settled, and 100000 in all: there may be more."),
-		oldest:  describe("outbox_oldest_pending_seconds", "Age of the oldest committed event without a receipt, among the 10000 of each shard that follow what is stored as settled."),
+		pending: describe("outbox_pending", "Committed events that are neither sent nor parked, of all relays, among the 10000 of each shard and held topic that follow what is stored as settled, and 100000 in all: there may be more."),
+		oldest:  describe("outbox_oldest_pending_seconds", "Age of the oldest committed event that is neither sent nor parked, among the 10000 of each shard and held topic that follow what is stored as settled."),
 		up:      describe("database_up", "1 if PostgreSQL answered this scrape."),
 	}
 }

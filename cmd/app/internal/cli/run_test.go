@@ -125,6 +125,10 @@ func TestRunRelaysAndTellsHowItIsDoing(t *testing.T) {
 	for _, name := range []string{"sent", "failed_batches", "fenced", "takeovers", "swept", "late"} {
 		require.Contains(t, metrics, "\nmillrace_relay_"+name+"_total ")
 	}
+	var listening int
+	require.NoError(t, db.QueryRowContext(t.Context(), `select count(*) from pg_stat_activity
+		where datname = current_database() and application_name = 'millrace wake-up'`).Scan(&listening))
+	require.Equal(t, 1, listening)
 	code, _ := r.get("/unknown")
 	require.Equal(t, http.StatusNotFound, code)
 	r.stop(syscall.SIGTERM, 0)
