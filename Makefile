@@ -54,6 +54,10 @@ vulnerabilities: ## look for known vulnerabilities
 demo: ## the demonstration, with the embedded and with the real Kafka
 	@.ci/run demo
 
+.PHONY: bench-peers
+bench-peers: ## compare with Watermill's forwarder and Debezium, for half an hour (results in bench/results.json)
+	cd bench && go run .
+
 .PHONY: tools
 tools: ## build the linter and the vulnerability scanner into .cache/bin
 	@.ci/run tools

@@ -3,6 +3,7 @@ package bench
 import (
 	"database/sql"
 	"io"
+	"time"
 
 	"github.com/millrace-go/millrace/kafka"
 )
@@ -15,38 +16,22 @@ type Config struct {
 	Brokers     kafka.Connection
 	Events      int
 
+	// HoldTransaction keeps a foreign transaction with a transaction id open from before the first event to the end.
+	HoldTransaction bool
+	// Rate is events a second where they are written at a pace.
+	Rate float64
+	// Sustained is for how long Sustained writes.
+	Sustained time.Duration
+
 	// Environment is what the relay process is told beyond database, schema and brokers; RelayLog gets what it says.
 	Environment []string
 	RelayLog    io.Writer
 	Progress    func(stage string, done, total int)
 }
 
-// Figures are what was measured.
-type Figures struct {
-	Events  int
-	Seconds float64 // from the first append of the relay's records to the last, by the broker's clock
-
-	// EventsPerSecond and LimitPerSecond leave out what came with the very first append, which took no time.
-	EventsPerSecond float64
-	LimitPerSecond  float64 // of a plain producer: same records, acks=all, idempotent, asynchronous
-
-	// P50Milliseconds and P99Milliseconds are from the return of a commit until a consumer has the event, one at a time.
-	P50Milliseconds float64
-	P99Milliseconds float64
-
-	// RSSMiB, at its largest, and CPUSeconds are of the relay process that drains the events, over its whole life. RSSMiB is
-	// 0 where the system does not tell.
-	RSSMiB     float64
-	CPUSeconds float64
-
-	IdleQueriesPerSecond float64 // of a relay that has nothing to do
-
-	Lost, Duplicated, Reordered int
-}
-
 // What the events are like.
 const (
-	aggregates   = 1000
-	partitions   = 6
-	payloadBytes = 300
+	manyAggregates = 1000
+	partitions     = 6
+	payloadBytes   = 300
 )

@@ -1,67 +1,90 @@
 package bench
 
 import (
+	"bytes"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/millrace-go/millrace/cmd/app/internal/broker"
 	"github.com/millrace-go/millrace/event"
 )
 
-// rate is the time from the first append to the last, and the records a second in it.
-func rate(records []*kgo.Record) (seconds, perSecond float64) {
-	if len(records) == 0 {
-		return 0, 0
-	}
-	first, last, atFirst := records[0].Timestamp, records[0].Timestamp, 0
-	for _, r := range records {
-		switch {
-		case r.Timestamp.Before(first):
-			first, atFirst = r.Timestamp, 1
-		case r.Timestamp.Equal(first):
-			atFirst++
-		}
-		if r.Timestamp.After(last) {
-			last = r.Timestamp
-		}
-	}
-	took := last.Sub(first).Seconds()
-	if took == 0 {
-		return 0, 0
-	}
-	return took, float64(len(records)-atFirst) / took
+// meter takes the rate of records by the broker's clock.
+type meter struct {
+	first, last    time.Time
+	total, atFirst int
 }
 
-// compare counts what is missing, what is there again, and what comes after a later event of its aggregate. Records are
-// ordered by partition and offset.
-func compare(events []*message.Message, records []*kgo.Record) (lost, duplicated, reordered int) {
-	seen := map[string]bool{}
-	last := map[string]int64{}
-	for _, r := range records {
-		id := broker.Header(r, event.IDKey)
-		if seen[id] {
-			duplicated++
-			continue
-		}
-		seen[id] = true
-		aggregate := broker.Header(r, event.AggregateIDKey)
-		version, _ := strconv.ParseInt(broker.Header(r, event.AggregateVersionKey), 10, 64) // 0 counts as out of order
-		if version <= last[aggregate] {
-			reordered++
-		}
-		last[aggregate] = max(last[aggregate], version)
+func (m *meter) add(at time.Time) {
+	switch {
+	case m.total == 0 || at.Before(m.first):
+		m.first, m.atFirst = at, 1
+	case at.Equal(m.first):
+		m.atFirst++
 	}
-	for _, msg := range events {
-		if !seen[msg.Metadata.Get(event.IDKey)] {
-			lost++
-		}
+	if m.total == 0 || at.After(m.last) {
+		m.last = at
 	}
-	return lost, duplicated, reordered
+	m.total++
 }
+
+// rate is the time from the first append to the last, and the records a second in it; what came with the first append took
+// no time.
+func (m *meter) rate() (seconds, perSecond float64) {
+	seconds = m.last.Sub(m.first).Seconds()
+	if seconds == 0 {
+		return 0, 0
+	}
+	return seconds, float64(m.total-m.atFirst) / seconds
+}
+
+// tally counts what is missing, what is there again, and what comes after a later event of its aggregate or on another
+// partition. It needs a byte an event, whatever the payloads.
+type tally struct {
+	load     load
+	expected int
+	seen     []bool // by event
+	distinct int
+	last     map[int]place // by aggregate
+
+	duplicated, reordered int
+}
+
+type place struct {
+	event     int
+	partition int32
+}
+
+func newTally(l load, expected int) *tally {
+	return &tally{load: l, expected: expected, last: map[int]place{}}
+}
+
+// add takes the next record of a partition. One that is not, to the byte, what was written stands for no event.
+func (t *tally) add(r *kgo.Record) {
+	n, ok := number(broker.Header(r, event.IDKey))
+	if !ok || !bytes.Equal(r.Value, t.load.payload(n)) {
+		return
+	}
+	if n >= len(t.seen) {
+		t.seen = append(t.seen, make([]bool, n+1-len(t.seen))...)
+	}
+	if t.seen[n] {
+		t.duplicated++
+		return
+	}
+	t.seen[n] = true
+	t.distinct++
+	aggregate := n % t.load.aggregates
+	before, followed := t.last[aggregate]
+	if followed && (n < before.event || r.Partition != before.partition) {
+		t.reordered++
+	}
+	t.last[aggregate] = place{max(n, before.event), r.Partition}
+}
+
+func (t *tally) lost() int { return t.expected - t.distinct }
 
 // percentile is the smallest value that p percent of all do not exceed, in milliseconds.
 func percentile(all []time.Duration, p int) float64 {
@@ -71,4 +94,12 @@ func percentile(all []time.Duration, p int) float64 {
 	sorted := slices.Sorted(slices.Values(all))
 	index := (len(sorted)*p + 99) / 100
 	return float64(sorted[index-1].Microseconds()) / 1000
+}
+
+// median is the middle of all; of an even number, the lower of the two.
+func median(all []time.Duration) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(all))[(len(all)-1)/2]
 }

@@ -64,14 +64,31 @@ func HighWatermarks(ctx context.Context, client *kgo.Client, topic string) (map[
 
 // ReadTopic reads the topic from offset 0 to the high watermarks found now, ordered by partition and offset.
 func ReadTopic(ctx context.Context, connection kafka.Connection, topic string) ([]*kgo.Record, error) {
-	client, err := NewClient(connection)
+	var records []*kgo.Record
+	err := Scan(ctx, connection, topic, func(r *kgo.Record) { records = append(records, r) })
 	if err != nil {
 		return nil, err
+	}
+	slices.SortFunc(records, func(a, b *kgo.Record) int {
+		if a.Partition != b.Partition {
+			return int(a.Partition - b.Partition)
+		}
+		return int(a.Offset - b.Offset)
+	})
+	return records, nil
+}
+
+// Scan calls each for the records of the topic from offset 0 to the high watermarks found now, those of a partition in the
+// order of their offsets. It keeps none of them.
+func Scan(ctx context.Context, connection kafka.Connection, topic string, each func(*kgo.Record)) error {
+	client, err := NewClient(connection)
+	if err != nil {
+		return err
 	}
 	defer client.Close()
 	ends, err := HighWatermarks(ctx, client, topic)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	starts := map[int32]kgo.Offset{}
 	missing := 0
@@ -82,36 +99,29 @@ func ReadTopic(ctx context.Context, connection kafka.Connection, topic string) (
 		}
 	}
 	if missing == 0 {
-		return nil, nil
+		return nil
 	}
 	reader, err := NewClient(connection, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: starts}))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer reader.Close()
-	var records []*kgo.Record
 	done := map[int32]bool{}
 	for len(done) < missing {
 		fetches := reader.PollFetches(ctx)
 		for _, failed := range fetches.Errors() {
-			return nil, fmt.Errorf("read %s: %w", topic, failed.Err)
+			return fmt.Errorf("read %s: %w", topic, failed.Err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			if r.Offset < ends[r.Partition] {
-				records = append(records, r)
+				each(r)
 			}
 			if r.Offset >= ends[r.Partition]-1 {
 				done[r.Partition] = true
 			}
 		})
 	}
-	slices.SortFunc(records, func(a, b *kgo.Record) int {
-		if a.Partition != b.Partition {
-			return int(a.Partition - b.Partition)
-		}
-		return int(a.Offset - b.Offset)
-	})
-	return records, nil
+	return nil
 }
 
 // CreateTopics makes topics. One that is being deleted is waited for.
