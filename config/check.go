@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/millrace-go/millrace/event"
 )
 
 // The checks return what to do about a value, "" if it is good. None of them repeats the value: it may be a secret.
@@ -81,6 +83,15 @@ func brokers(value any) string {
 	for _, address := range value.([]string) {
 		if !validAddress(address) {
 			return "list host:port, separated by commas"
+		}
+	}
+	return ""
+}
+
+func topics(value any) string {
+	for _, topic := range value.([]string) {
+		if event.ValidateTopic(topic) != nil {
+			return "list names of topics, separated by commas"
 		}
 	}
 	return ""

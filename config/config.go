@@ -52,6 +52,10 @@ type Relay struct {
 	MaxInFlight       int
 	MaxUnsettled      int
 	MaxUnsettledBytes int
+	MaxAttempts       int           // refusals until an event is quarantined
+	MinHold           time.Duration // before a refused event is tried again
+	MaxHold           time.Duration
+	SkipTopics        []string // in which events pass a refused one of their key
 	SweepInterval     time.Duration
 	CloseTimeout      time.Duration
 }

@@ -50,6 +50,10 @@ var keys = []key{
 	{name: "relay.max_in_flight", initial: 4, target: func(c *Config) any { return &c.Relay.MaxInFlight }, check: positive},
 	{name: "relay.max_unsettled", initial: 16_000, target: func(c *Config) any { return &c.Relay.MaxUnsettled }, check: positive},
 	{name: "relay.max_unsettled_bytes", initial: 32 << 20, target: func(c *Config) any { return &c.Relay.MaxUnsettledBytes }, check: positive},
+	{name: "relay.max_attempts", initial: 10, target: func(c *Config) any { return &c.Relay.MaxAttempts }, check: positive},
+	{name: "relay.min_hold", initial: time.Second, target: func(c *Config) any { return &c.Relay.MinHold }, check: wholeMilliseconds(time.Millisecond)},
+	{name: "relay.max_hold", initial: 5 * time.Minute, target: func(c *Config) any { return &c.Relay.MaxHold }, check: wholeMilliseconds(time.Millisecond)},
+	{name: "relay.skip_topics", initial: []string(nil), target: func(c *Config) any { return &c.Relay.SkipTopics }, check: topics},
 	{name: "relay.sweep_interval", initial: time.Minute, target: func(c *Config) any { return &c.Relay.SweepInterval }, check: wholeMilliseconds(time.Millisecond)},
 	{name: "relay.close_timeout", initial: 30 * time.Second, target: func(c *Config) any { return &c.Relay.CloseTimeout }, check: wholeMilliseconds(time.Millisecond)},
 

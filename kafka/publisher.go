@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
+	wkafka "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -218,19 +219,27 @@ func (p *Publisher) items(
 
 // record never returns nil: a message that can not be marshaled still has the key that puts it in its lane.
 func (p *Publisher) record(topic string, msg *message.Message) (*kgo.Record, error) {
-	marshaled, err := p.config.Marshaler.Marshal(topic, msg)
+	record, err := marshal(p.config.Marshaler, topic, msg)
 	if err == nil {
-		var record *kgo.Record
-		if record, err = producerRecord(marshaled); err == nil {
-			record.Topic = topic
-			return record, nil
-		}
+		record.Topic = topic
+		return record, nil
 	}
 	unmarshaled := &kgo.Record{Topic: topic}
 	if key, ok := event.Key(msg); ok {
 		unmarshaled.Key = []byte(key)
 	}
 	return unmarshaled, event.Permanent(event.Classify(fmt.Errorf("marshal: %w", err), "invalid_record"))
+}
+
+func marshal(marshaler wkafka.Marshaler, topic string, msg *message.Message) (*kgo.Record, error) {
+	if own, ok := marshaler.(Marshaler); ok {
+		return own.record(topic, msg)
+	}
+	marshaled, err := marshaler.Marshal(topic, msg)
+	if err != nil {
+		return nil, err
+	}
+	return producerRecord(marshaled)
 }
 
 // submit queues the items. Everything that waits happens later, in goroutines that Close waits for.

@@ -32,9 +32,12 @@ with mine as materialized (
    order by u.n
   on conflict do nothing
 ), moved as materialized (
-  -- An event whose time has come joins its key behind what waits there.
+  -- An event whose time has come joins its key behind what waits there; one that has a place keeps it.
   select m.n, nextval(pg_get_serial_sequence('{{schema}}.outbox_parked', 'entry')) as entry
-    from (select n from u where revision >= 0 and state = 'blocked' order by n) m
+    from (select u.n
+            from u
+            join {{schema}}.outbox_parked p on p.shard = u.shard and p.position = u.position
+           where u.revision >= 0 and u.state = 'blocked' and not p.blocks order by u.n) m
 ), changed as (
   update {{schema}}.outbox_parked p
      set state = u.state, blocks = u.blocks, attempts = u.attempts,
@@ -43,9 +46,10 @@ with mine as materialized (
          entry = coalesce(moved.entry, p.entry), updated_at = {{schema}}.clock()
     from u left join moved on moved.n = u.n
    where p.shard = u.shard and p.position = u.position and p.revision = u.revision
+  returning u.n
 ), skipped as (
   insert into {{schema}}.audit (actor, action, subject, reason, detail)
   select 'relay ' || $5::text, 'outbox.skip', u.event_id, 'policy skip of its topic', jsonb_build_object('event_id', u.event_id, 'error_class', u.class)
-    from u where u.skipped and u.revision < 0
+    from u where u.skipped and (u.revision < 0 or u.n in (select n from changed))
 )
 select shard from mine

@@ -157,23 +157,24 @@ func (p parker) readFollowers(ctx context.Context, of []keyRow, rows int, bytes 
 	return items, more, nil
 }
 
-// scanParked scans a row's event, or nil.
-func scanParked(scan scanner, first ...any) (*item, error) {
-	var row scannedItem
-	var state, topic sql.NullString
-	var blocks sql.NullBool
-	var attempts, revision sql.NullInt32
-	var entry sql.NullInt64
-	var metadata []byte
-	columns := append(first, &state, &blocks, &attempts, &revision, &topic, &metadata, &entry)
-	if err := scan(append(columns, row.columns()...)...); err != nil || !state.Valid {
+// scanParked scans a row's event, or nil, after other columns.
+func scanParked(scan scanner, others ...any) (*item, error) {
+	var raw []byte
+	if err := scan(append(others, &raw)...); err != nil || raw == nil {
 		return nil, err
 	}
-	i := row.item()
-	i.parked = &parked{
-		state: state.String, blocks: blocks.Bool, attempts: int(attempts.Int32), revision: int(revision.Int32), topic: topic.String, metadata: metadata,
+	row, err := readWireRow(raw)
+	if err != nil {
+		return nil, err
 	}
-	return i, nil
+	p := &parked{}
+	p.state, _ = row.str()
+	p.blocks, p.attempts, p.revision = row.num() == 1, int(row.num()), int(row.num())
+	p.topic, _ = row.str()
+	p.metadata = row.jsonb()
+	i := row.event()
+	i.parked = p
+	return i, row.end()
 }
 
 // readControl reads what operators have changed, for the shards given.

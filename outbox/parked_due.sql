@@ -1,8 +1,8 @@
 -- Reads parked events that are due, the longest due first, and when the next will be.
 -- $1 shards, $2 topics that are held, $3 rows and $4 bytes at most, $5 shards and $6 positions of events in memory already, $7
 -- milliseconds: only what was due that long ago (a limited run tries nothing twice).
--- Rows: milliseconds until something else is due (null = never; 0 if some were left out), state, blocks, attempts, revision,
--- topic and metadata overrides, entry, then the event, its columns as in read.sql, or nulls when none is due.
+-- Rows: milliseconds until something else is due (null = never; 0 if some were left out), then as a record state, whether it
+-- blocks, attempts, revision, topic and metadata overrides and the event, or null when none is due.
 -- Indexes: outbox_parked_due_idx, outbox_shard_position_key.
 with p as materialized (
   select p.*
@@ -33,8 +33,6 @@ select case when (select count(*) from taken) < (select count(*) from p) then 0
                    cross join lateral (
                          select n.due_at from {{schema}}.outbox_parked n
                           where n.shard = f.shard and n.due_at > {{schema}}.clock() - $7::bigint * interval '1 millisecond' order by n.due_at limit 1) n) end,
-       taken.state, taken.blocks, taken.attempts, taken.revision, taken.topic_override, taken.metadata_override, taken.entry,
-       taken.shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
-       event_type, event_version, tenant, partition_key, payload, payload is null, nullif(metadata, '{}'), created_at
+       case when number is not null then record_send(row(state, blocks, attempts, revision, topic_override, metadata_override, {{event}})) end
   from (select) one left join taken on true
  order by number

@@ -151,16 +151,21 @@ func hotStatements(t *testing.T, db *sql.DB, end int64) []statement {
 
 	const late, position, receipt = "outbox_xid_position_idx", "outbox_shard_position_key", "outbox_receipt_pkey"
 	read := []string{late, position, receipt, "outbox_parked_pkey"}
-	rest := []any{1 << 30, lateLimit, rangeLimit, all, none}
-	with := func(args ...any) []any { return append(args, rest...) }
+	with := func(groups int, args ...any) []any {
+		highest := make([]int64, groups)
+		for n := range highest {
+			highest[n] = end
+		}
+		return append(append(args, 1<<30, lateLimit, rangeLimit, all, none), highest)
+	}
 	return []statement{
-		{"read of a backlog", readSQL, with(shards, from, group, busy, wanted, open), read, 64 * 31, 15_000},
-		{"read when idle", readSQL, with(shards, last, group, busy, wanted, open), read, 100, 1000},
-		{"read of many snapshots", readSQL, with(shards, last, shardGroups(64), repeated(busy[0], 64), wanted, open), read, 6400, 2500},
-		{"read that resumes", readSQL, with(shards, begin, group, []string{now}, wanted, window), read, resumeWindow + 64, 6 * resumeWindow},
-		{"read beside a held topic", readSQL, []any{shards, from, group, busy, wanted, last, 1 << 30, lateLimit, rangeLimit, all, held}, read, backlogRows + 64, 4 * backlogRows},
-		{"read of a topic", readSQL, []any{shards, from, group, busy, wanted, last, 1 << 30, lateLimit, rangeLimit, topics, none}, read, backlogRows + 64, 7 * backlogRows},
-		{"page of late events", readLateSQL, []any{shards, last, group, busy, now, 0, lateLimit, 1 << 30, all, none}, read, 6400, 5000},
+		{"read of a backlog", readSQL, with(1, shards, from, group, busy, wanted, open), read, 64 * 31, 15_000},
+		{"read when idle", readSQL, with(1, shards, last, group, busy, wanted, open), read, 100, 1000},
+		{"read of many snapshots", readSQL, with(64, shards, last, shardGroups(64), repeated(busy[0], 64), wanted, open), read, 6400, 2500},
+		{"read that resumes", readSQL, with(1, shards, begin, group, []string{now}, wanted, window), read, resumeWindow + 64, 6 * resumeWindow},
+		{"read beside a held topic", readSQL, []any{shards, from, group, busy, wanted, last, 1 << 30, lateLimit, rangeLimit, all, held, []int64{end}}, read, backlogRows + 64, 4 * backlogRows},
+		{"read of a topic", readSQL, []any{shards, from, group, busy, wanted, last, 1 << 30, lateLimit, rangeLimit, topics, none, []int64{end}}, read, backlogRows + 64, 7 * backlogRows},
+		{"page of late events", readLateSQL, []any{shards, last, group, busy, now, 0, lateLimit, 1 << 30, all, none, []int64{end}}, read, 6400, 5000},
 		{"settle of 1000", settleSQL, []any{shards, claims, versions, anchor, acked.of, acked.positions, acked.ids, acked.unknown, acked.unknown, acked.attempts},
 			[]string{position}, 1000, 12_000},
 		{"settle of 1000 parked", settleParkedSQL, []any{shards, claims, versions, anchor, acked.of, acked.positions, acked.ids, acked.unknown, acked.unknown, acked.attempts, acked.topics},
@@ -230,6 +235,7 @@ func checkPlan(t *testing.T, db *sql.DB, mode string, s statement) {
 	var plans []struct {
 		Plan planNode
 		Time float64 `json:"Execution Time"`
+		JIT  any
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &plans))
 	plan := plans[0].Plan
@@ -270,6 +276,11 @@ func checkPlan(t *testing.T, db *sql.DB, mode string, s statement) {
 		require.Zero(t, n.TempBlocks, "%s", explainOnce(explain))
 	}
 	walk(plan)
+	// What runs is planned for its parameters; for any parameters some do cost that much, and so do many snapshots, which only the
+	// first reads after claims have.
+	if mode == "force_custom_plan" && s.name != "read of many snapshots" {
+		require.Nil(t, plans[0].JIT, "compiling takes longer than running: %s", explainOnce(explain))
+	}
 	t.Logf("%.1f ms, %.0f buffers", plans[0].Time, buffers)
 	require.LessOrEqual(t, buffers, s.buffers, "%s", explainOnce(explain))
 }

@@ -1,11 +1,14 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lib/pq"
 )
@@ -40,10 +43,10 @@ type readPlan struct {
 
 type readResult struct {
 	snapshot string
-	version  int64         // of the control row
-	highest  pq.Int64Array // position in each lane's shard, up to its window; nil if no lane was asked for it
-	late     int           // late events there are, up to maxLate
-	cut      bool          // some were left out for want of room
+	version  int64   // of the control row
+	highest  []int64 // position in each lane's shard, up to its window; nil if no lane was asked for it
+	late     int     // late events there are, up to maxLate
+	cut      bool    // some were left out for want of room
 	items    []*item
 }
 
@@ -71,14 +74,16 @@ func (r reader) read(ctx context.Context, p readPlan) (readResult, error) {
 	shards, positions, groups, wanted := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	topics, excluded := make([]string, n), make([]string, n)
 	var snapshots []string
+	var highest []int64
 	group := map[string]int64{}
 	for k, l := range p.lanes {
 		g, ok := group[l.read.snapshot]
 		if !ok {
-			snapshots = append(snapshots, l.read.snapshot)
+			snapshots, highest = append(snapshots, l.read.snapshot), append(highest, 0)
 			g = int64(len(snapshots))
 			group[l.read.snapshot] = g
 		}
+		highest[g-1] = max(highest[g-1], l.read.position)
 		shards[k], positions[k], groups[k], wanted[k] = int64(l.shard.token.shard), l.read.position, g, int64(p.wanted[k])
 		topics[k], excluded[k] = l.topic, l.excluded()
 	}
@@ -88,68 +93,60 @@ func (r reader) read(ctx context.Context, p readPlan) (readResult, error) {
 	} else {
 		query, args = r.late, append(args, p.drainSnapshot, p.drainAfter, p.maxLate, p.maxBytes)
 	}
-	rows, err := r.db.QueryContext(ctx, query, append(args, pq.Array(topics), pq.Array(excluded))...)
+	rows, err := r.db.QueryContext(ctx, query, append(args, pq.Array(topics), pq.Array(excluded), pq.Array(highest))...)
 	if err != nil {
 		return readResult{}, fmt.Errorf("read: %w", err)
 	}
 	defer rows.Close()
 	res := readResult{items: make([]*item, 0, min(p.rows, 4096))}
-	var anchor string
-	var total int
 	for rows.Next() {
-		var row scannedItem
-		var rowTotal, delay, number sql.NullInt64
-		var fresh sql.NullBool
-		if err := rows.Scan(append([]any{&res.snapshot, &anchor, &res.version, &res.highest, &res.late, &rowTotal, &fresh, &number, &delay}, row.columns()...)...); err != nil {
+		var head sql.NullString
+		var raw sql.RawBytes
+		if err := rows.Scan(&head, &raw); err != nil {
 			return readResult{}, fmt.Errorf("read: %w", err)
 		}
-		if rowTotal.Valid {
-			total = int(rowTotal.Int64)
-			i := row.item()
-			i.late, i.lane, i.delay = !fresh.Bool, int(number.Int64)-1, delay.Int64
-			res.items = append(res.items, i)
+		if head.Valid {
+			if err := res.begin(head.String, r.anchor); err != nil {
+				return readResult{}, err
+			}
 		}
+		if raw == nil {
+			continue
+		}
+		row, err := readWireRow(raw)
+		if err != nil {
+			return readResult{}, fmt.Errorf("read: %w", err)
+		}
+		lane, fresh, cut, delay := int(row.num())-1, row.num() == 1, row.num() == 1, row.num()
+		i := row.event()
+		if err := row.end(); err != nil {
+			return readResult{}, fmt.Errorf("read: %w", err)
+		}
+		i.lane, i.late, i.delay = lane, !fresh, delay
+		res.cut = res.cut || cut // or all there was just fits: reading again tells
+		res.items = append(res.items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return readResult{}, fmt.Errorf("read: %w", err)
 	}
-	if anchor != r.anchor {
-		return readResult{}, errAnchor
-	}
-	res.cut = total > len(res.items)
+	slices.SortFunc(res.items, func(a, b *item) int { return cmp.Compare(a.position, b.position) })
 	return res, nil
 }
 
-// scannedItem scans the columns of an event, which are null in the row that carries none.
-type scannedItem struct {
-	shard, eventVersion                              sql.NullInt32
-	position, aggregateVersion                       sql.NullInt64
-	eventID, topic, kind, aggregateType, aggregateID sql.NullString
-	eventType, tenant, partitionKey                  sql.NullString
-	payload, metadata                                []byte
-	tombstone                                        sql.NullBool
-	createdAt                                        sql.NullTime
-}
-
-func (r *scannedItem) columns() []any {
-	return []any{
-		&r.shard, &r.position, &r.eventID, &r.topic, &r.kind, &r.aggregateType, &r.aggregateID, &r.aggregateVersion,
-		&r.eventType, &r.eventVersion, &r.tenant, &r.partitionKey, &r.payload, &r.tombstone, &r.metadata, &r.createdAt,
+// begin takes in what the first row says of all.
+func (r *readResult) begin(head, anchor string) error {
+	var h struct {
+		Snapshot, Anchor string
+		Version          int64
+		Highest          []int64
+		Late             int
 	}
-}
-
-func (r *scannedItem) item() *item {
-	i := &item{position: r.position.Int64}
-	i.stored = stored{
-		shard:   int16(r.shard.Int32), //nolint:gosec // a smallint
-		eventID: r.eventID.String, topic: r.topic.String, kind: r.kind.String,
-		aggregateType: r.aggregateType.String, aggregateID: r.aggregateID.String, aggregateVersion: r.aggregateVersion.Int64,
-		eventType: r.eventType.String, eventVersion: int(r.eventVersion.Int32), tenant: r.tenant.String,
-		partitionKey: r.partitionKey, payload: r.payload, metadata: r.metadata, createdAt: r.createdAt.Time,
+	if err := json.Unmarshal([]byte(head), &h); err != nil {
+		return fmt.Errorf("read: %w", err)
 	}
-	if r.payload == nil && !r.tombstone.Bool {
-		i.payload = []byte{} // lib/pq reads an empty value as null where bytea_output is escape
+	if h.Anchor != anchor {
+		return errAnchor
 	}
-	i.size = int64(200 + len(r.payload) + len(r.metadata))
-	return i
+	r.snapshot, r.version, r.highest, r.late = h.Snapshot, h.Version, h.Highest, h.Late
+	return nil
 }

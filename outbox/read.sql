@@ -6,11 +6,11 @@
 -- $1 shard smallint[], $2 position P, $3 group: an index, from 1, into $4 snapshots S text[] (lanes claimed together share
 -- one), $5 rows of new events wanted (0 = none), $6 the position up to which new events are looked at, settled and parked ones
 -- left out, or -1 = to the end and all of them, $10 the only topic or '', $11 the topics excluded, with commas between.
--- $7 bytes at most, $8 late rows at most, $9 rows at most of each transaction, or range of transactions, late events are
+-- $12 the highest P of each group. $7 bytes at most, $8 late rows at most, $9 rows at most of each transaction, or range of transactions, late events are
 -- looked for in.
--- Rows: snapshot T, anchor, control version, the highest position there is in each lane's shard up to $6 (null without
--- exclusions), number of late rows, then number of rows before the byte limit and one event with the number of its lane, in
--- position order, or nulls when there is none.
+-- Rows: in the first as JSON snapshot T, anchor, control version, the highest position there is in each lane's shard up to $6
+-- (null without exclusions) and the number of late rows; then as a record the number of the event's lane, whether it is new, whether
+-- the limit of bytes is reached, the milliseconds until it is due or null, and the event, in any order, or null when there is none.
 -- The limits may cut late events: then none of the new ones may be used, and the late ones are read by read_late.sql. Where $9
 -- cut, the late ones found are not the first by position: none is returned, and the number of late rows is $8.
 -- Indexes: outbox_xid_position_idx for the late, outbox_shard_position_key for the new, outbox_receipt_pkey.
@@ -19,7 +19,7 @@
 -- from reading a whole table, whatever its statistics: after a bulk import every row has the same xid. So does asking for the topic
 -- in a case: it hides how few rows the planner would think are left.
 with t as materialized (
-  select pg_current_snapshot() as now
+  select pg_current_snapshot() as now, {{schema}}.anchor() as anchor
 ), f as materialized (
   select u.shard, u.position, u.g, u.wanted, u.upto >= 0 as skip, case when u.upto < 0 then 9223372036854775807 else u.upto end as upto,
          nullif(u.topic, '') as topic, string_to_array(u.excluded, ',') as excluded, u.n::int as lane
@@ -28,7 +28,7 @@ with t as materialized (
 ), range as materialized (
   -- The transactions that may have become visible: those younger than S, and those S lists as running, once they have ended.
   select s.g, s.position, x.first, x.last, row_number() over () as n
-    from t, (select g, max(position) as position, ($4::text[])[g]::pg_snapshot as snapshot from f group by g having max(position) > 0) s
+    from t, (select n as g, position, snapshot::pg_snapshot from unnest($4::text[], $12::bigint[]) with ordinality s(snapshot, position, n) where position > 0) s
    cross join lateral (
          select pg_snapshot_xmax(s.snapshot) as first, pg_snapshot_xmax(t.now) as last
          union all
@@ -67,29 +67,32 @@ with t as materialized (
           where o.shard = f.shard and o.position > f.position and o.position <= f.upto
             and case when f.topic is null then o.topic <> all(f.excluded) else o.topic = f.topic end
             and (not f.skip
-                 or not exists (select from {{schema}}.outbox_receipt r where r.shard = o.shard and r.position = o.position)
-                    and not exists (select from {{schema}}.outbox_parked p where p.shard = o.shard and p.position = o.position))
+                 or (select r.position from {{schema}}.outbox_receipt r where r.shard = o.shard and r.position = o.position) is null
+                    and (select p.position from {{schema}}.outbox_parked p where p.shard = o.shard and p.position = o.position) is null)
           order by o.position
           limit f.wanted) n
    where f.wanted > 0
 ), sized as (
   -- Payloads that are stored out of line are not fetched to be measured.
-  select q.*, sum(200 + coalesce(octet_length(payload), 0) + pg_column_size(metadata)) over (order by fresh, position rows between unbounded preceding and 1 preceding) as before,
-         count(*) over () as total
+  select q.*, sum(size) over (order by fresh, position rows unbounded preceding) as through
     from (select false as fresh, lane, shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
-                 event_type, event_version, tenant, partition_key, payload, metadata, deliver_at, created_at from late
+                 event_type, event_version, tenant, partition_key, payload, metadata, deliver_at, created_at,
+                 200 + coalesce(octet_length(payload), 0) + pg_column_size(metadata) as size from late
            union all
           select true, lane, shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
-                 event_type, event_version, tenant, partition_key, payload, metadata, deliver_at, created_at from fresh) q
+                 event_type, event_version, tenant, partition_key, payload, metadata, deliver_at, created_at,
+                 200 + coalesce(octet_length(payload), 0) + pg_column_size(metadata) from fresh) q
 )
-select t.now::text, {{schema}}.anchor(), (select version from {{schema}}.outbox_control),
-       (select array_agg((select coalesce(max(o.position), 0) from {{schema}}.outbox o where o.shard = f.shard and o.position <= f.upto) order by lane)
-          from f where exists (select from f where excluded <> '{}')),
-       case when exists (select from committed group by n having count(*) >= $9::int) then $8::int else (select count(*) from late_key) end, p.*
-  from t left join (
-    select total, fresh, lane,
-           case when deliver_at > {{schema}}.clock() then ceil(extract(epoch from deliver_at - {{schema}}.clock()) * 1000)::bigint end as delay,
-           shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
-           event_type, event_version, tenant, partition_key, payload, payload is null, nullif(metadata, '{}') as metadata, created_at
-      from sized where before is null or before < $7::bigint) p on true
- order by p.position
+-- What is the same for all is in the first row only.
+select case when first is not false then json_build_object(
+         'snapshot', t.now::text, 'anchor', t.anchor, 'version', (select version from {{schema}}.outbox_control),
+         'highest', (select json_agg((select coalesce(max(o.position), 0) from {{schema}}.outbox o where o.shard = f.shard and o.position <= f.upto) order by lane)
+                       from f where exists (select from f where excluded <> '{}')),
+         'late', case when exists (select from committed group by n having count(*) >= $9::int) then $8::int else (select count(*) from late_key) end)::text end,
+       record
+  from t
+  left join (
+    select record_send(row(lane, fresh, through >= $7::bigint,
+                           case when deliver_at > {{schema}}.clock() then ceil(extract(epoch from deliver_at - {{schema}}.clock()) * 1000)::bigint end,
+                           {{event}})) as record, through = size as first
+      from sized where through - size < $7::bigint) p on true

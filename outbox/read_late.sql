@@ -3,8 +3,8 @@
 --
 -- Of each lane $1 shard smallint[], $2 position P, $3 group: an index, from 1, into $4 snapshots S text[], $9 the only topic or
 -- '', $10 the topics excluded, with commas between; $5 snapshot T, $6 the last position handed out by the pages before, $7 rows
--- and $8 bytes at most.
--- Rows: as of read.sql, the number of rows being that before the byte limit in both places, or nulls when none is left.
+-- and $8 bytes at most, $11 the highest P of each group.
+-- Rows: as of read.sql, or nulls when none is left.
 -- Indexes: outbox_xid_position_idx, outbox_shard_position_key, outbox_receipt_pkey.
 --
 -- A page of one transaction is found by a seek to where the last one ended, so that millions of late events cost each page no
@@ -14,7 +14,7 @@ with f as materialized (
     from unnest($1::smallint[], $2::bigint[], $3::int[], $9::text[], $10::text[]) with ordinality u(shard, position, g, topic, excluded, n)
 ), range as materialized (
   select s.g, s.position, x.first, x.last
-    from (select g, max(position) as position, ($4::text[])[g]::pg_snapshot as snapshot from f group by g having max(position) > 0) s
+    from (select n as g, position, snapshot::pg_snapshot from unnest($4::text[], $11::bigint[]) with ordinality s(snapshot, position, n) where position > 0) s
    cross join lateral (
          select pg_snapshot_xmax(s.snapshot) as first, pg_snapshot_xmax($5::text::pg_snapshot) as last
          union all
@@ -39,17 +39,18 @@ with f as materialized (
    order by o.position
    limit $7::int
 ), sized as (
-  select page.lane, o.*, count(*) over () as total,
-         sum(200 + coalesce(octet_length(o.payload), 0) + pg_column_size(o.metadata)) over (order by o.position rows between unbounded preceding and 1 preceding) as before
-    from page
-   cross join lateral (select o.* from {{schema}}.outbox o where o.shard = page.shard and o.position = page.position offset 0) o
+  select q.*, sum(size) over (order by position rows unbounded preceding) as through
+    from (select page.lane, o.*, 200 + coalesce(octet_length(o.payload), 0) + pg_column_size(o.metadata) as size
+            from page
+           cross join lateral (select o.* from {{schema}}.outbox o where o.shard = page.shard and o.position = page.position offset 0) o) q
 )
-select pg_current_snapshot()::text, {{schema}}.anchor(), (select version from {{schema}}.outbox_control), null::bigint[], (select count(*) from page), p.*
+select case when first is not false then json_build_object(
+         'snapshot', pg_current_snapshot()::text, 'anchor', {{schema}}.anchor(), 'version', (select version from {{schema}}.outbox_control),
+         'late', (select count(*) from page))::text end,
+       record
   from (select) one
   left join (
-    select total, false as fresh, lane,
-           case when deliver_at > {{schema}}.clock() then ceil(extract(epoch from deliver_at - {{schema}}.clock()) * 1000)::bigint end as delay,
-           shard, position, event_id, topic, kind, aggregate_type, aggregate_id, aggregate_version,
-           event_type, event_version, tenant, partition_key, payload, payload is null, nullif(metadata, '{}') as metadata, created_at
-      from sized where before is null or before < $8::bigint) p on true
- order by p.position
+    select record_send(row(lane, false, through >= $8::bigint,
+                           case when deliver_at > {{schema}}.clock() then ceil(extract(epoch from deliver_at - {{schema}}.clock()) * 1000)::bigint end,
+                           {{event}})) as record, through = size as first
+      from sized where through - size < $8::bigint) p on true

@@ -35,6 +35,7 @@ type parked struct {
 	revision int
 	topic    string // override; "" = none
 	metadata []byte // override; nil = none
+	version  int64  // of the control row when it came into memory
 }
 
 // States of parked rows.

@@ -19,6 +19,7 @@ type hold struct {
 	failures int
 	due      time.Time // when to try whether it takes events again; never, if paused
 	trial    bool      // that is what is being done
+	over     bool      // it was resumed, and is let go when nothing of it is in memory that its lanes would read again
 }
 
 func (q *topicQueue) isHeld() bool { return q.hold != nil && !q.hold.trial }
@@ -74,7 +75,7 @@ func (e *engine) holdTopic(q *topicQueue, reason string, err error, now time.Tim
 		h = &hold{}
 		q.hold = h
 	}
-	if h.trial, h.reason = false, reason; err != nil {
+	if h.trial, h.over, h.reason = false, h.over && reason == holdPaused, reason; err != nil {
 		h.err = shorten(err.Error())
 	}
 	h.due = now.Add(backoff(h.failures, e.config.MinBackoff, e.config.MaxBackoff))
@@ -100,6 +101,9 @@ func (e *engine) holdTopic(q *topicQueue, reason string, err error, now time.Tim
 // tryHeld lets held topics be tried whose time has come.
 func (e *engine) tryHeld(now time.Time) {
 	for _, q := range e.order {
+		if q.hold != nil && q.hold.over && q.rows == 0 {
+			e.letGo(q)
+		}
 		if at := q.trialAt(); q.isHeld() && q.hold.reason != holdPaused && q.rows == 0 && !now.Before(at) {
 			q.hold.trial = true
 			e.resume(q)
@@ -146,10 +150,11 @@ func (e *engine) pauseTopics(now time.Time) {
 		}
 	}
 	for _, q := range e.order {
-		if q.hold != nil && q.hold.reason == holdPaused && !e.paused.topics[q.topic] {
-			e.letGo(q)
+		if q.hold != nil && q.hold.reason == holdPaused {
+			q.hold.over = !e.paused.topics[q.topic]
 		}
 	}
+	e.tryHeld(now)
 }
 
 // holdStalled holds topics that keep others from being read.

@@ -97,9 +97,10 @@ func (x *session) readControl() {
 	x.parkWork(func() {}, func(ctx context.Context) (func(), error) {
 		c, err := x.parker.readControl(ctx, x.sub.config.Schema, shards)
 		return func() {
-			x.version = c.version
-			x.engine.obey(c, time.Now())
-			x.pollAt = time.Time{}
+			if x.version = c.version; x.version != x.engine.version {
+				x.engine.obey(c, time.Now())
+				x.pollAt = time.Time{}
+			}
 		}, err
 	})
 }

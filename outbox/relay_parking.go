@@ -16,7 +16,7 @@ type parking struct {
 	loaded   map[place]bool // events in memory that have a row
 	dueAt    time.Time      // when to look for due rows; zero = nothing will be due
 	paused   pauses
-	version  int64 // of the control row; 0 = not read yet
+	version  int64 // of the control row; 0 = to be read
 }
 
 // blockedKey is a key whose events wait in the database.
@@ -33,12 +33,6 @@ type blockedKey struct {
 }
 
 type aggregate struct{ kind, id string }
-
-// pauses are what operators have paused.
-type pauses struct {
-	topics     map[string]bool
-	aggregates map[aggregate]bool
-}
 
 // parkedAs is a row to be written.
 type parkedAs struct {
@@ -101,6 +95,10 @@ func (e *engine) unblock(key orderKey, k *blockedKey) {
 func (e *engine) blocking(i *item) *blockedKey {
 	if len(e.paused.aggregates) > 0 && i.aggregateType != "" {
 		if a := (aggregate{i.aggregateType, i.aggregateID}); e.paused.aggregates[a] {
+			if q := e.queue(i.destination()); q.inFlight > 0 && e.keys[i.orderKey()] == nil {
+				q.dirty = true // one before it may be refused and has to be parked first: see parkPaused
+				return nil
+			}
 			k := e.block(i.shard, i.orderKey(), i.seq-1)
 			k.paused, k.aggregate = true, a
 			return k
@@ -201,6 +199,9 @@ func (e *engine) parkedRows(rows []parkedAs, mine map[int16]bool, now time.Time)
 			e.lose(s)
 		default:
 			e.forget(p.item)
+			if p.item.parked != nil && p.item.parked.version != e.version {
+				e.version = 0 // an operator may have changed the row first: what it says is read again
+			}
 			if p.delay > 0 {
 				e.look(now.Add(p.delay))
 			}
@@ -229,212 +230,6 @@ func (e *engine) unpark(rows []parkedAs) {
 		again = append(again, p)
 	}
 	e.toPark = slices.Concat(again, e.toPark)
-}
-
-// look makes the relay look for due rows at that time, if not before.
-func (e *engine) look(at time.Time) {
-	if e.dueAt.IsZero() || at.Before(e.dueAt) {
-		e.dueAt = at
-	}
-}
-
-// headSent lets a key go on after its head.
-func (e *engine) headSent(i *item) {
-	if k := e.keys[i.orderKey()]; k != nil && i.parked.blocks && i.parked.state == stateRetrying {
-		k.head = false
-		e.unblock(i.orderKey(), k)
-	}
-}
-
-const releaseKeys = 64 // keys whose followers one statement reads
-
-// planRelease returns blocked keys whose events may go on.
-func (e *engine) planRelease() (rows []keyRow, limit room) {
-	if limit = e.loadRoom(); limit.rows == 0 {
-		return nil, limit
-	}
-	for key := range e.releases {
-		delete(e.releases, key)
-		k := e.keys[key]
-		if k == nil || k.head || k.paused || k.unwritten > 0 || k.loading || k.shard.leaving || e.queue(key.topic).isHeld() {
-			continue // whatever changes that comes back to it
-		}
-		k.loading = true
-		k.shard.inFlight++
-		rows = append(rows, keyRow{shard: k.shard.token.shard, orderKey: key})
-		if len(rows) == min(releaseKeys, limit.rows) {
-			break
-		}
-	}
-	e.loading = limit
-	return rows, limit
-}
-
-// released takes in followers that were read, in order. Of the keys not in more, that is all there were: they are free.
-func (e *engine) released(rows []keyRow, items []*item, more map[orderKey]bool, failed bool) {
-	e.loading = room{}
-	of := map[orderKey][]*item{}
-	for _, i := range items {
-		of[i.orderKey()] = append(of[i.orderKey()], i)
-	}
-	for _, row := range rows {
-		k := e.keys[row.orderKey]
-		if k == nil || !k.loading {
-			continue // its shard is lost
-		}
-		k.loading = false
-		k.shard.inFlight--
-		waiting := k.waiting
-		k.waiting = nil
-		if !failed && !k.head && !k.paused && !k.shard.leaving {
-			if more[row.orderKey] {
-				e.releases[row.orderKey] = true
-			} else {
-				delete(e.keys, row.orderKey)
-			}
-			for _, i := range of[row.orderKey] {
-				e.follow(k, i)
-			}
-		}
-		for _, i := range waiting {
-			e.place(i)
-		}
-		if k := e.keys[row.orderKey]; k != nil {
-			e.unblock(row.orderKey, k)
-		}
-	}
-}
-
-// follow sends a follower that was read from the database on its way.
-func (e *engine) follow(k *blockedKey, i *item) {
-	if i.aggregateType != "" && e.paused.aggregates[aggregate{i.aggregateType, i.aggregateID}] {
-		e.keys[i.orderKey()] = k
-		k.paused, k.aggregate = true, aggregate{i.aggregateType, i.aggregateID}
-	}
-	q := e.queue(i.destination())
-	if q.isHeld() {
-		e.keys[i.orderKey()] = k
-	}
-	if e.keys[i.orderKey()] == k && (k.paused || q.isHeld()) {
-		return
-	}
-	e.admit(k.shard, nil, i)
-	e.loaded[i.place()] = true
-	q.ready = append(q.ready, i)
-}
-
-// planDue says how many due rows to look for.
-func (e *engine) planDue() (limit room, ok bool) {
-	if limit = e.loadRoom(); limit.rows == 0 {
-		return limit, false
-	}
-	e.loading, e.dueAt = limit, time.Time{}
-	return limit, true
-}
-
-// takeDue takes in rows that are due. next is how long until there may be others, negative = never.
-func (e *engine) takeDue(items []*item, next time.Duration, now time.Time) {
-	e.loading = room{}
-	for _, i := range items {
-		s := e.shards[i.stored.shard]
-		if s == nil || s.leaving || e.loaded[i.place()] {
-			continue
-		}
-		e.admit(s, nil, i)
-		e.loaded[i.place()] = true
-		e.place(i)
-	}
-	if next >= 0 {
-		e.look(now.Add(next))
-	}
-}
-
-// dueIn says whether it is time to look for due rows.
-func (e *engine) dueIn(now time.Time) bool { return !e.dueAt.IsZero() && !now.Before(e.dueAt) }
-
-// inMemory lists the rows that are in memory.
-func (e *engine) inMemory() memory {
-	var m memory
-	for p := range e.loaded {
-		m.shards, m.positions = append(m.shards, int64(p.shard)), append(m.positions, p.position)
-	}
-	return m
-}
-
-// heldTopics are the topics nothing is sent to now.
-func (e *engine) heldTopics() []string {
-	held := []string{}
-	for _, q := range e.order {
-		if q.isHeld() {
-			held = append(held, q.topic)
-		}
-	}
-	return held
-}
-
-// control is what operators may have changed.
-type control struct {
-	version int64
-	pauses
-	keys []keyRow // of all shards of this relay
-}
-
-// obey takes in what operators have changed. Rows in memory are read again; what is in flight goes on.
-func (e *engine) obey(c control, now time.Time) {
-	e.version, e.paused = c.version, c.pauses
-	e.look(now)
-	e.reread()
-	known := map[orderKey]bool{}
-	for _, row := range c.keys {
-		if s := e.shards[row.shard]; s != nil && !s.leaving {
-			known[row.orderKey] = true
-			k := e.block(s, row.orderKey, 0)
-			k.head, k.aggregate = row.head || k.newHead, row.aggregate
-		}
-	}
-	for key, k := range e.keys {
-		if !known[key] {
-			k.head = k.newHead
-		}
-		k.paused = e.paused.aggregates[k.aggregate]
-		e.unblock(key, k)
-	}
-	e.pauseTopics(now)
-}
-
-// reread takes what has a row and waits to be sent out of memory, because the row may have changed, and everything behind
-// it under its key.
-func (e *engine) reread() {
-	var behind []*item
-	for _, q := range e.order {
-		q.filter(func(i *item) bool {
-			switch {
-			case i.parked != nil:
-				e.putBack(i)
-				return true
-			case e.isBehind(i):
-				behind = append(behind, i)
-				return true
-			}
-			return false
-		})
-	}
-	slices.SortFunc(behind, bySeq)
-	for _, i := range behind {
-		e.place(i)
-	}
-}
-
-// putBack takes an event out of memory that a row or a lane keeps from being forgotten, to be read again.
-func (e *engine) putBack(i *item) {
-	switch {
-	case i.parked == nil:
-	case i.parked.state == stateBlocked:
-		e.block(i.shard, i.orderKey(), i.seq)
-	default:
-		e.look(time.Unix(0, 1))
-	}
-	e.forget(i)
 }
 
 func (e *engine) discardParking(s *shard, drop func(*item) bool) {

@@ -60,8 +60,8 @@ func (q *topicQueue) wakeAt() time.Time {
 
 // filter removes the waiting events that drop says yes to.
 func (q *topicQueue) filter(drop func(*item) bool) {
-	q.ready = slices.DeleteFunc(q.ready, drop)
 	q.failed = slices.DeleteFunc(q.failed, drop)
+	q.ready = slices.DeleteFunc(q.ready, drop)
 }
 
 func bySeq(a, b *item) int { return cmp.Compare(a.seq, b.seq) }

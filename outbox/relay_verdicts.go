@@ -85,11 +85,30 @@ func (e *engine) restart(q *topicQueue, now time.Time) {
 	q.ready = slices.Concat(q.failed, q.ready)
 	q.failed = nil
 	e.parkRefused(q)
+	e.parkPaused(q)
 	switch {
+	case q.hold != nil && q.hold.reason == holdPaused, q.hold != nil && !q.gone:
+		e.holdTopic(q, q.hold.reason, q.failure, now)
 	case q.gone:
 		e.holdTopic(q, holdUnavailable, q.failure, now)
-	case q.hold != nil:
-		e.holdTopic(q, q.hold.reason, q.failure, now)
+	}
+}
+
+// parkPaused parks events of paused aggregates that waited for what was in flight before them.
+func (e *engine) parkPaused(q *topicQueue) {
+	if len(e.paused.aggregates) == 0 {
+		return
+	}
+	var paused []*item
+	q.ready = slices.DeleteFunc(q.ready, func(i *item) bool {
+		wait := i.keyed() && e.blocking(i) != nil
+		if wait {
+			paused = append(paused, i)
+		}
+		return wait
+	})
+	for _, i := range paused {
+		e.place(i)
 	}
 }
 

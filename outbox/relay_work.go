@@ -14,6 +14,10 @@ func (x *session) startRead(now time.Time) {
 	}
 	p, ok := x.engine.planRead()
 	if x.full = !ok; x.full {
+		if !x.once && !x.parking { // what operators have changed may make room
+			x.pollAt = now.Add(x.sub.config.PollInterval)
+			x.readControl()
+		}
 		return
 	}
 	x.reading, x.readAt = true, now

@@ -23,7 +23,7 @@ func quoteIdentifier(name string) string {
 	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 }
 
-// loadSQL names the schema in an embedded statement.
+// loadSQL names the schema, and the columns of an event, in an embedded statement.
 func loadSQL(raw, schema string) string {
-	return strings.ReplaceAll(raw, "{{schema}}", quoteIdentifier(schema))
+	return strings.NewReplacer("{{schema}}", quoteIdentifier(schema), "{{event}}", eventColumns).Replace(raw)
 }

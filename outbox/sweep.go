@@ -90,13 +90,20 @@ func (s *sweeper) window(ctx context.Context, args ...any) ([]*item, error) {
 	defer rows.Close()
 	var items []*item
 	for rows.Next() {
-		var row scannedItem
-		var delay sql.NullInt64
-		if err := rows.Scan(append([]any{&delay}, row.columns()...)...); err != nil {
+		var raw sql.RawBytes
+		if err := rows.Scan(&raw); err != nil {
 			return nil, fmt.Errorf("sweep: %w", err)
 		}
-		i := row.item()
-		i.delay = delay.Int64
+		row, err := readWireRow(raw)
+		if err != nil {
+			return nil, fmt.Errorf("sweep: %w", err)
+		}
+		delay := row.num()
+		i := row.event()
+		if err := row.end(); err != nil {
+			return nil, fmt.Errorf("sweep: %w", err)
+		}
+		i.delay = delay
 		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {

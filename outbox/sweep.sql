@@ -4,11 +4,10 @@
 -- and what bears a transaction id from the future.
 -- Of each lane $1 shard, $2 stored snapshot, $3 stored position, $8 the only topic or '', $9 the topics excluded, with commas
 -- between; $4 from position (exclusive), $5 to position,
--- $6 rows and $7 bytes at most. Rows: milliseconds until the event is due or null, and its columns as in read.sql. Indexes: outbox_shard_position_key, outbox_receipt_pkey,
+-- $6 rows and $7 bytes at most. Rows: as a record the milliseconds until the event is due or null, and the event. Indexes: outbox_shard_position_key, outbox_receipt_pkey,
 -- outbox_parked_pkey, each read in one go; looking up every receipt by itself takes three times as long.
-select case when o.deliver_at > {{schema}}.clock() then ceil(extract(epoch from o.deliver_at - {{schema}}.clock()) * 1000)::bigint end as delay,
-       o.shard, o.position, o.event_id, o.topic, o.kind, o.aggregate_type, o.aggregate_id, o.aggregate_version,
-       o.event_type, o.event_version, o.tenant, o.partition_key, o.payload, o.payload is null, nullif(o.metadata, '{}') as metadata, o.created_at
+select record_send(row(case when deliver_at > {{schema}}.clock() then ceil(extract(epoch from deliver_at - {{schema}}.clock()) * 1000)::bigint end,
+                       {{event}}))
   from (
     select e.*, sum(200 + coalesce(octet_length(e.payload), 0) + pg_column_size(e.metadata))
                   over (order by e.position rows between unbounded preceding and 1 preceding) as before

@@ -64,6 +64,7 @@ Prometheus. SIGTERM and Ctrl-C finish what is in flight; SIGTERM exits 0, Ctrl-C
 }
 
 func (a *app) relay(ctx context.Context, c config.Config) error {
+	tuneMemory(c)
 	logger := a.logger(c.Log)
 	db, err := openMigrated(ctx, c.DatabaseURL, c.Schema)
 	if err != nil {
@@ -131,10 +132,15 @@ func forwarderConfig(c config.Config) forwarder.Config {
 	if c.Relay.WakeUp {
 		listen = listenURL(c.DatabaseURL)
 	}
+	policies := map[string]outbox.Policy{}
+	for _, topic := range c.Relay.SkipTopics {
+		policies[topic] = outbox.Skip
+	}
 	return forwarder.Config{Outbox: outbox.SubscriberConfig{
 		Schema: c.Schema, Name: c.Relay.Name, Lease: c.Relay.Lease, PollInterval: c.Relay.PollInterval, ListenURL: listen,
 		BatchSize: c.Relay.BatchSize, MaxInFlight: c.Relay.MaxInFlight,
 		MaxUnsettled: c.Relay.MaxUnsettled, MaxUnsettledBytes: int64(c.Relay.MaxUnsettledBytes),
+		MaxAttempts: c.Relay.MaxAttempts, MinHold: c.Relay.MinHold, MaxHold: c.Relay.MaxHold, Policies: policies,
 		SweepInterval: c.Relay.SweepInterval, CloseTimeout: c.Relay.CloseTimeout,
 	}}
 }
