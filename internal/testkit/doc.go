@@ -4,6 +4,7 @@
 //	db := testkit.DB(t)                  // a fresh, empty database
 //	topic := testkit.Topic(t, 6)         // a fresh topic
 //	records := testkit.ReadTopic(t, topic)
+//	pooled := testkit.PgBouncer(t, dsn)  // the same database, through a pooler
 //
 // A service that can not be started fails the test; nothing is ever skipped. The environment chooses other services:
 // MILLRACE_TEST_DATABASE_URL (an existing server), MILLRACE_TEST_POSTGRES_VERSION (a major version),

@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"context"
 	"io"
+	"net/http"
 	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/cmd/app/internal/demo"
 )
@@ -23,5 +27,19 @@ func MainWithoutOneRecord(args []string, stdin io.Reader, stdout, stderr io.Writ
 // Besides is what an interrupt does not explain.
 var Besides = besides
 
-// PendingSQL is what metrics count.
-var PendingSQL = pendingSQL
+// NewBrokerMetrics shows whether Kafka answers.
+func NewBrokerMetrics(ping func(context.Context) error) prometheus.Collector {
+	return newBrokerMetrics(ping)
+}
+
+// Serve serves on address until the test calls what it returns.
+func Serve(ctx context.Context, address string, handler http.Handler) (at string, end func() error, err error) {
+	s, err := serve(ctx, address, handler)
+	if err != nil {
+		return "", nil, err
+	}
+	return s.address(), s.close, nil
+}
+
+// MaxConnections is how many clients are served at once.
+const MaxConnections = maxConnections

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/millrace-go/millrace/cmd/app/internal/cli"
 	"github.com/millrace-go/millrace/event"
 	"github.com/millrace-go/millrace/internal/testkit"
+	"github.com/millrace-go/millrace/metrics"
 	"github.com/millrace-go/millrace/outbox"
 )
 
@@ -256,11 +258,21 @@ func TestOutboxPausesOnceAndResumesOnce(t *testing.T) {
 // An alarm on what waits must not ring for what people have put aside, nor be silent about a topic that is held.
 func TestMetricsCountWhatIsNeitherSentNorParked(t *testing.T) {
 	db, _ := outboxFixture(t)
-	pending := func() (n float64) {
+	collector, err := metrics.NewOutboxCollector(db, metrics.OutboxConfig{Timeout: time.Minute})
+	require.NoError(t, err)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector)
+	pending := func() float64 {
 		t.Helper()
-		var oldest float64
-		require.NoError(t, db.QueryRowContext(t.Context(), strings.ReplaceAll(cli.PendingSQL, "{{schema}}", "millrace")).Scan(&n, &oldest))
-		require.Equal(t, n > 0, oldest > 0)
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		values := map[string]float64{}
+		for _, f := range families {
+			values[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
+		}
+		n, ok := values["millrace_outbox_pending"]
+		require.True(t, ok)
+		require.Equal(t, n > 0, values["millrace_outbox_oldest_pending_seconds"] > 0)
 		return n
 	}
 	exec := func(statement string) {

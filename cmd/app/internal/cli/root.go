@@ -24,7 +24,7 @@ Exit codes: 0 ok, 1 error, 2 usage or configuration, 3 a check found trouble, 4 
 	}
 	root.AddCommand(
 		newDemo(a), newRun(a), newPublish(a), newConsume(a), newMigrate(a), newOutbox(a), newRelay(a),
-		newDLQ(a), newBench(a), newConfig(a), newVersion(a),
+		newDLQ(a), newDoctor(a), newBench(a), newConfig(a), newVersion(a),
 	)
 	asGroup(root)
 	return root

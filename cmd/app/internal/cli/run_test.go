@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/millrace-go/millrace/cmd/app/internal/cli"
 	"github.com/millrace-go/millrace/event"
 	"github.com/millrace-go/millrace/internal/testkit"
 	"github.com/millrace-go/millrace/migrations"
@@ -34,10 +36,20 @@ var listening = regexp.MustCompile(`listen=(\S+)`)
 
 func startRelay(t *testing.T, dsn string) *relay {
 	t.Helper()
+	return startRelayOn(t, dsn, "")
+}
+
+// startRelayOn starts a relay with other brokers than the test's, unless they are "".
+func startRelayOn(t *testing.T, dsn, brokers string) *relay {
+	t.Helper()
 	r := &relay{t: t, log: t.TempDir() + "/log"}
 	log, err := os.Create(r.log)
 	require.NoError(t, err)
-	r.cmd = command(t, millrace, append(kafkaEnvironment(t), "MILLRACE_DATABASE_URL="+dsn), "run", "--listen", "127.0.0.1:0")
+	args := []string{"run", "--listen", "127.0.0.1:0"}
+	if brokers != "" {
+		args = append(args, "--kafka-brokers", brokers)
+	}
+	r.cmd = command(t, millrace, append(kafkaEnvironment(t), "MILLRACE_DATABASE_URL="+dsn), args...)
 	r.cmd.Stdout, r.cmd.Stderr = log, log
 	require.NoError(t, r.cmd.Start())
 	require.NoError(t, log.Close())
@@ -125,6 +137,13 @@ func TestRunRelaysAndTellsHowItIsDoing(t *testing.T) {
 	for _, name := range []string{"sent", "failed_batches", "fenced", "takeovers", "swept", "late"} {
 		require.Contains(t, metrics, "\nmillrace_relay_"+name+"_total ")
 	}
+	for _, line := range []string{
+		"millrace_kafka_up 1", "millrace_relay_wake_up_connected 1", "millrace_relay_registered 1", "millrace_relay_alive 1",
+		"millrace_outbox_live_relays 1", "millrace_outbox_unowned_shards 0", "millrace_relay_acknowledged_total 2",
+		"millrace_relay_commit_to_published_seconds_count 2",
+	} {
+		require.Contains(t, metrics, "\n"+line+"\n")
+	}
 	var listening int
 	require.NoError(t, db.QueryRowContext(t.Context(), `select count(*) from pg_stat_activity
 		where datname = current_database() and application_name = 'millrace wake-up'`).Scan(&listening))
@@ -191,4 +210,122 @@ func TestRunIsNotReadyWithoutItsDatabaseAndComesBack(t *testing.T) {
 	commit(t, testkit.Open(t, "postgres", server.DSN()), topic, "a")
 	require.Eventually(t, func() bool { return len(testkit.ReadTopic(t, topic)) == 1 }, 30*time.Second, 20*time.Millisecond)
 	r.stop(syscall.SIGINT, 130)
+}
+
+// A topic that is held and an event that is quarantined need a person, and no other process: the rest goes on.
+func TestRunIsReadyButDegradedWhileItWorksInPart(t *testing.T) {
+	db, dsn := testkit.MigratedDatabase(t)
+	r := startRelay(t, dsn)
+	r.becomes("/readyz", http.StatusOK)
+	_, text := r.get("/readyz")
+	require.Equal(t, "ok\npostgresql: ok\nkafka: ok\nrelay: ok\nwake-up: ok\ntopics: ok\nevents: ok\n", text)
+	says := func(part string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			code, text := r.get("/readyz")
+			return code == http.StatusOK && strings.HasPrefix(text, "degraded: ") && strings.Contains(text, "\n"+part+"\n")
+		}, 20*time.Second, 20*time.Millisecond, part)
+	}
+	missing := testkit.Topic(t, 1) + "-absent"
+	commit(t, db, missing, "a")
+	says("topics: 1 held")
+	require.Eventually(t, func() bool {
+		_, metrics := r.get("/metrics")
+		return strings.Contains(metrics, `millrace_outbox_topic_held_seconds{reason="unavailable",topic="`+missing+`"}`)
+	}, 20*time.Second, 20*time.Millisecond)
+	_, err := db.ExecContext(t.Context(), `insert into millrace.outbox_parked (shard, position, event_id, topic, state, blocks)
+		values (0, 1, 'q', 'orders', 'quarantined', false)`)
+	require.NoError(t, err)
+	says("events: some are quarantined")
+	r.becomes("/livez", http.StatusOK)
+	r.stop(syscall.SIGTERM, 0)
+}
+
+// The wake-up connection is a luxury: without it the relay polls.
+func TestRunIsReadyButDegradedWithoutItsWakeUps(t *testing.T) {
+	db, dsn := testkit.MigratedDatabase(t)
+	r := startRelay(t, dsn)
+	r.becomes("/readyz", http.StatusOK)
+	require.Eventually(t, func() bool {
+		_, err := db.ExecContext(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity
+			where datname = current_database() and application_name = 'millrace wake-up'`)
+		require.NoError(t, err)
+		code, text := r.get("/readyz")
+		return code == http.StatusOK && strings.HasPrefix(text, "degraded: wake-up: the connection for wake-ups is lost, polling\n")
+	}, 20*time.Second, time.Millisecond)
+	r.stop(syscall.SIGTERM, 0)
+}
+
+// Kafka away is a reason to wait, not to be killed.
+func TestRunIsNotReadyWithoutKafkaAndStaysAlive(t *testing.T) {
+	_, dsn := testkit.MigratedDatabase(t)
+	brokers, err := kfake.NewCluster(kfake.NumBrokers(1))
+	require.NoError(t, err)
+	r := startRelayOn(t, dsn, brokers.ListenAddrs()[0])
+	r.becomes("/readyz", http.StatusOK)
+	brokers.Close()
+	r.becomes("/readyz", http.StatusServiceUnavailable)
+	_, text := r.get("/readyz")
+	require.Contains(t, text, "not ready: Kafka is unreachable\npostgresql: ok\n")
+	r.becomes("/livez", http.StatusOK)
+	_, metrics := r.get("/metrics")
+	require.Contains(t, metrics, "\nmillrace_kafka_up 0\n")
+	r.stop(syscall.SIGTERM, 0)
+}
+
+// Whoever connects and says nothing, or little, keeps nobody else from an answer.
+func TestSlowClientsDoNotHoldUpHealth(t *testing.T) {
+	_, dsn := testkit.MigratedDatabase(t)
+	r := startRelay(t, dsn)
+	r.becomes("/readyz", http.StatusOK)
+	for n := range 200 {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))
+		require.NoError(t, err)
+		defer conn.Close()
+		if n%2 == 0 {
+			_, err = conn.Write([]byte("GET /readyz HTTP/1.1\r\nX: "))
+			require.NoError(t, err)
+		}
+	}
+	began := time.Now()
+	for range 20 {
+		for _, path := range []string{"/livez", "/readyz", "/metrics"} {
+			code, _ := r.get(path)
+			require.Equal(t, http.StatusOK, code, path)
+		}
+	}
+	require.Less(t, time.Since(began), 10*time.Second)
+	r.stop(syscall.SIGTERM, 0)
+}
+
+func TestConnectionsBeyondTheLimitWaitForAPlace(t *testing.T) {
+	address, end, err := cli.Serve(t.Context(), "127.0.0.1:0", http.NotFoundHandler())
+	require.NoError(t, err)
+	var silent []net.Conn
+	for range cli.MaxConnections {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		require.NoError(t, err)
+		silent = append(silent, conn)
+	}
+	answered := make(chan int, 1)
+	go func() {
+		response, err := http.Get("http://" + address)
+		if err != nil {
+			answered <- 0
+			return
+		}
+		response.Body.Close()
+		answered <- response.StatusCode
+	}()
+	select {
+	case code := <-answered:
+		require.Fail(t, "answered", "%d", code)
+	case <-time.After(200 * time.Millisecond):
+	}
+	for _, conn := range silent {
+		require.NoError(t, conn.Close())
+	}
+	require.Equal(t, http.StatusNotFound, <-answered)
+	http.DefaultClient.CloseIdleConnections()
+	require.NoError(t, end())
 }
