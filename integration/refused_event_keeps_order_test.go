@@ -73,7 +73,9 @@ func TestEventThatIsTooLargeKeepsItsPlace(t *testing.T) {
 				relay := quick()
 				relay.MinHold, relay.MaxHold, relay.MaxAttempts = 100*time.Millisecond, 200*time.Millisecond, 1000
 				f := s.relay(s.producer(config), relay)
-				s.await(func() bool { return len(s.wire()) == 2 && s.count(`select coalesce(max(attempts), 0) from millrace.outbox_parked`) > 2 })
+				s.await(func() bool {
+					return len(s.wire()) == 2 && s.count(`select coalesce(max(attempts), 0) from millrace.outbox_parked`) > 2
+				})
 				require.ElementsMatch(t, []string{"b-v1", "c-v1"}, s.wire(), "others go on, and nothing of its own aggregate")
 				require.Equal(t, []string{"too_large"}, s.column(`select error_class from millrace.outbox_parked where event_id = 'a-v1'`))
 				s.publish(s.topic, event.New("order.changed", []byte("{}"), append([]event.Attribute{event.Aggregate("order", "a", 4), event.WithID("a-v4")}, attributes...)...))

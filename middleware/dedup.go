@@ -53,6 +53,8 @@ type Dedup struct {
 	IdleTimeout time.Duration
 	LockTimeout time.Duration
 
+	// OnApplied is called, from the message's goroutine, for each message whose effect has been committed.
+	OnApplied func(msg *message.Message)
 	// OnDuplicate is called, from the message's goroutine, for each message that is acknowledged without being handled.
 	OnDuplicate func(msg *message.Message)
 }
@@ -111,9 +113,16 @@ func (d Dedup) handle(store *inbox.Store, h message.HandlerFunc, msg *message.Me
 		}
 		return d.publish(ctx, e, msg.Metadata, produced)
 	})
-	if outcome == inbox.Duplicate && d.OnDuplicate != nil {
+	var hook func(*message.Message)
+	switch outcome {
+	case inbox.Applied:
+		hook = d.OnApplied
+	case inbox.Duplicate:
+		hook = d.OnDuplicate
+	}
+	if hook != nil {
 		msg.SetContext(delivery)
-		d.OnDuplicate(msg)
+		hook(msg)
 	}
 	return err
 }

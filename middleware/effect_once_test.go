@@ -44,15 +44,18 @@ func TestAnEventDeliveredThreeTimesActsOnce(t *testing.T) {
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			r := newRig(t)
-			var duplicates atomicCounter
+			var applied, duplicates atomicCounter
 			dedup := middleware.Dedup{
-				DB: testkit.Open(t, driver, r.dsn), OnDuplicate: func(*message.Message) { duplicates.add() },
+				DB:          testkit.Open(t, driver, r.dsn),
+				OnApplied:   func(*message.Message) { applied.add() },
+				OnDuplicate: func(*message.Message) { duplicates.add() },
 			}
 			r.router([]message.HandlerMiddleware{dedup.Middleware}, map[string]message.NoPublishHandlerFunc{"projection": write})
 			msg := event.New("order.paid", []byte("{}"))
 			r.deliver(msg, msg, msg)
 
 			require.Equal(t, 1, r.effects())
+			require.Equal(t, 1, applied.get())
 			require.Equal(t, 2, duplicates.get())
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -42,6 +43,7 @@ type verdict struct {
 	reported bool
 	receipt  event.Receipt
 	err      error
+	at       time.Time
 }
 
 // Topic is where all events of the batch go.
@@ -83,7 +85,7 @@ func (b *Batch) Report(i int, receipt event.Receipt, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ended && !b.verdicts[i].reported {
-		b.verdicts[i] = verdict{reported: true, receipt: receipt, err: err}
+		b.verdicts[i] = verdict{reported: true, receipt: receipt, err: err, at: time.Now()}
 	}
 }
 

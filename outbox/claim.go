@@ -63,6 +63,7 @@ type census struct {
 	shards  int
 	relays  []relayEntry
 	mine    []token
+	clock   time.Time // the database's
 }
 
 type relayEntry struct {
@@ -84,11 +85,13 @@ func (r *register) enter(ctx context.Context, name string) error {
 func (r *register) renew(ctx context.Context, dead []string) (census, error) {
 	var c census
 	var relays, mine []byte
+	var microseconds int64
 	err := r.db.QueryRowContext(ctx, loadSQL(renewSQL, r.schema), r.relayID, r.lease.Milliseconds(), r.anchor, pq.Array(dead)).
-		Scan(&c.renewed, &c.free, &c.shards, &relays, &mine)
+		Scan(&c.renewed, &c.free, &c.shards, &relays, &mine, &microseconds)
 	if err != nil {
 		return census{}, fmt.Errorf("renew lease: %w", err)
 	}
+	c.clock = time.UnixMicro(microseconds)
 	var own []struct {
 		Shard        int16  `json:"shard"`
 		ClaimID      string `json:"claim_id"`

@@ -61,6 +61,7 @@ type modelEvent struct {
 	topic    string
 	due      time.Time // scheduled; zero = not
 	excused  bool      // it was scheduled, or an operator took it out of the order
+	broken   bool      // it cannot be decoded, until everything is well
 }
 
 type modelRow struct {
@@ -155,6 +156,7 @@ func (w *world) write(*rapid.T) {
 	if rapid.IntRange(0, 9).Draw(w.T, "scheduled") == 0 {
 		e.due, e.excused = w.now.Add(time.Minute), true
 	}
+	e.broken = w.faults && rapid.IntRange(0, 9).Draw(w.T, "broken") == 0
 	w.events = append(w.events, e)
 }
 
@@ -331,7 +333,7 @@ func (w *world) park(rows []parkedAs) {
 func (w *world) load(r *modelRow) *item {
 	i := w.item(w.events[r.position-1])
 	i.delay = 0
-	i.parked = &parked{state: r.state, blocks: r.blocks, attempts: r.attempts, revision: r.revision}
+	i.parked = &parked{state: r.state, blocks: r.blocks, attempts: r.attempts, revision: r.revision, entry: int64(r.entry)}
 	return i
 }
 
@@ -348,10 +350,14 @@ func (w *world) followers(of []keyRow, limit room) {
 	}
 	more := map[orderKey]bool{}
 	var items []*item
+	loaded := map[int64]bool{}
+	for _, position := range w.e.followersInMemory(of).positions {
+		loaded[position] = true
+	}
 	for _, k := range of {
 		got := 0
 		for _, r := range w.sortedRows() {
-			if r.stored.shard != k.shard || r.orderKey() != k.orderKey || !r.blocks || w.e.loaded[r.item.place()] {
+			if r.stored.shard != k.shard || r.orderKey() != k.orderKey || !r.blocks || int64(r.entry) <= k.after || loaded[r.position] {
 				continue
 			}
 			if got++; got > min(2, limit.rows/len(of)) {
@@ -371,7 +377,7 @@ func (w *world) due(limit room) {
 	for _, r := range w.sortedRows() {
 		s := w.e.shards[r.stored.shard]
 		switch {
-		case s == nil || s.leaving || r.due.IsZero() || w.e.loaded[r.item.place()]:
+		case s == nil || s.leaving || r.due.IsZero() || w.e.loaded[r.item.place()] != nil:
 		case r.due.After(w.now):
 			if wait := r.due.Sub(w.now); next < 0 || wait < next {
 				next = wait
@@ -437,6 +443,11 @@ func (w *world) send(*rapid.T) {
 		lane := b.topic + i.orderKey().key
 		err := w.broker(b.topic)
 		switch {
+		case w.shut[b.topic] >= b.generation:
+			err = event.ErrNotAttempted
+		case w.faults && w.events[i.position-1].broken: // before it is sent, and nothing after it is
+			err = event.Permanent(errDecode)
+			w.shut[b.topic] = b.generation
 		case w.shut[lane] >= b.generation:
 			err = event.ErrNotAttempted
 		case err != nil:
@@ -674,7 +685,9 @@ func testWorld(t *testing.T, faults bool) {
 		if faults {
 			actions["takeover"] = w.takeover
 		}
-		t.Repeat(actions)
+		for range 4 { // some histories take many steps
+			t.Repeat(actions)
+		}
 		w.finish()
 	})
 }

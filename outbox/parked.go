@@ -26,6 +26,8 @@ var (
 	keysSQL string
 	//go:embed control.sql
 	controlSQL string
+	//go:embed parked_first.sql
+	firstErrorsSQL string
 	//go:embed suspect.sql
 	suspectSQL string
 )
@@ -69,6 +71,7 @@ type parker struct {
 	name                                         string
 	anchor                                       string
 	park, due, followers, keys, control, suspect string
+	first                                        string
 }
 
 func newParker(db *sql.DB, schema, name, anchor string) parker {
@@ -76,6 +79,7 @@ func newParker(db *sql.DB, schema, name, anchor string) parker {
 		db: db, name: name, anchor: anchor,
 		park: loadSQL(parkSQL, schema), due: loadSQL(dueSQL, schema), followers: loadSQL(followersSQL, schema),
 		keys: loadSQL(keysSQL, schema), control: loadSQL(controlSQL, schema), suspect: loadSQL(suspectSQL, schema),
+		first: loadSQL(firstErrorsSQL, schema),
 	}
 }
 
@@ -103,8 +107,37 @@ func (p parker) write(ctx context.Context, rows []parkedAs) (mine map[int16]bool
 	return mine, nil
 }
 
+// firstErrors are why the rows among those that had been parked before were parked in the first place.
+func (p parker) firstErrors(ctx context.Context, rows []parkedAs) (map[place]string, error) {
+	var shards, positions []int64
+	for _, r := range rows {
+		if r.item.parked != nil && r.failure.text != "" {
+			shards, positions = append(shards, int64(r.stored.shard)), append(positions, r.position)
+		}
+	}
+	if len(shards) == 0 {
+		return nil, nil
+	}
+	first := map[place]string{}
+	err := each(ctx, p.db, p.first, []any{pq.Array(shards), pq.Array(positions)}, func(scan scanner) error {
+		var at place
+		var text string
+		err := scan(&at.shard, &at.position, &text)
+		first[at] = text
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read first errors: %w", err)
+	}
+	return first, nil
+}
+
 // memory is which rows a relay has in memory.
 type memory struct{ shards, positions []int64 }
+
+func (m *memory) add(i *item) {
+	m.shards, m.positions = append(m.shards, int64(i.stored.shard)), append(m.positions, i.position)
+}
 
 // readDue reads rows that have been due for that long. next is when something else is due, negative = never.
 func (p parker) readDue(ctx context.Context, shards []int64, held []string, limit room, loaded memory, age time.Duration) (items []*item, next time.Duration, err error) {
@@ -129,13 +162,13 @@ func (p parker) readDue(ctx context.Context, shards []int64, held []string, limi
 
 // readFollowers reads the first events of keys, in order, and says of which keys there are more.
 func (p parker) readFollowers(ctx context.Context, of []keyRow, rows int, bytes int64, loaded memory) (items []*item, more map[orderKey]bool, err error) {
-	var shards []int64
+	var shards, after []int64
 	var topics, keys []string
 	for _, k := range of {
-		shards, topics, keys = append(shards, int64(k.shard)), append(topics, k.topic), append(keys, k.key)
+		shards, topics, keys, after = append(shards, int64(k.shard)), append(topics, k.topic), append(keys, k.key), append(after, k.after)
 	}
 	more = map[orderKey]bool{}
-	args := []any{pq.Array(shards), pq.Array(topics), pq.Array(keys), rows, bytes, pq.Array(loaded.shards), pq.Array(loaded.positions)}
+	args := []any{pq.Array(shards), pq.Array(topics), pq.Array(keys), rows, bytes, pq.Array(loaded.shards), pq.Array(loaded.positions), pq.Array(after)}
 	err = each(ctx, p.db, p.followers, args, func(scan scanner) error {
 		var number int
 		var rest bool
@@ -169,7 +202,7 @@ func scanParked(scan scanner, others ...any) (*item, error) {
 	}
 	p := &parked{}
 	p.state, _ = row.str()
-	p.blocks, p.attempts, p.revision = row.num() == 1, int(row.num()), int(row.num())
+	p.blocks, p.attempts, p.revision, p.entry = row.num() == 1, int(row.num()), int(row.num()), row.num()
 	p.topic, _ = row.str()
 	p.metadata = row.jsonb()
 	i := row.event()

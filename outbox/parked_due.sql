@@ -2,7 +2,7 @@
 -- $1 shards, $2 topics that are held, $3 rows and $4 bytes at most, $5 shards and $6 positions of events in memory already, $7
 -- milliseconds: only what was due that long ago (a limited run tries nothing twice).
 -- Rows: milliseconds until something else is due (null = never; 0 if some were left out), then as a record state, whether it
--- blocks, attempts, revision, topic and metadata overrides and the event, or null when none is due.
+-- blocks, attempts, revision, entry, topic and metadata overrides and the event, or null when none is due.
 -- Indexes: outbox_parked_due_idx, outbox_shard_position_key.
 with p as materialized (
   select p.*
@@ -33,6 +33,6 @@ select case when (select count(*) from taken) < (select count(*) from p) then 0
                    cross join lateral (
                          select n.due_at from {{schema}}.outbox_parked n
                           where n.shard = f.shard and n.due_at > {{schema}}.clock() - $7::bigint * interval '1 millisecond' order by n.due_at limit 1) n) end,
-       case when number is not null then record_send(row(state, blocks, attempts, revision, topic_override, metadata_override, {{event}})) end
+       case when number is not null then record_send(row(state, blocks, attempts, revision, entry, topic_override, metadata_override, {{event}})) end
   from (select) one left join taken on true
  order by number

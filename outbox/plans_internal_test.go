@@ -173,7 +173,7 @@ func hotStatements(t *testing.T, db *sql.DB, end int64) []statement {
 		{"park 1000", parkSQL, []any{shards, claims, versions, anchor, "relay", acked.of, acked.positions, acked.ids, acked.states, acked.blocks, acked.attempts,
 			acked.unknown, acked.topics, acked.topics, acked.topics, acked.unknown, acked.blocks}, []string{position}, 1000, 40_000},
 		{"due", dueSQL, []any{shards, []string{}, parkLimit, 1 << 30, []int64{}, []int64{}, 0}, []string{position}, parkLimit + 1, 20_000},
-		{"followers", followersSQL, []any{[]int64{1}, []string{"orders"}, []string{"1"}, parkLimit, 1 << 30, []int64{}, []int64{}}, []string{position}, parkLimit + 1, 20_000},
+		{"followers", followersSQL, []any{[]int64{1}, []string{"orders"}, []string{"1"}, parkLimit, 1 << 30, []int64{}, []int64{}, []int64{0}}, []string{position}, parkLimit + 1, 20_000},
 		{"blocked keys", keysSQL, []any{shards}, nil, 0, 2000},
 		{"control", controlSQL, nil, nil, 0, 10},
 		{"sweep", sweepSQL, []any{shards, snapshots, from, 0, sweepWindow, sweepRows, 1 << 30, all, none}, []string{position, receipt}, sweepWindow + 64, sweepWindow / 20},

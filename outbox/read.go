@@ -69,7 +69,10 @@ func newReader(db *sql.DB, schema, anchor string) reader {
 	return reader{db: db, query: loadSQL(readSQL, schema), late: loadSQL(readLateSQL, schema), anchor: anchor}
 }
 
-func (r reader) read(ctx context.Context, p readPlan) (readResult, error) {
+func (r reader) read(ctx context.Context, p readPlan) (readResult, error) { return r.plan(p)(ctx) }
+
+// plan takes down what a read asks for, so that the lanes may change while the database is asked.
+func (r reader) plan(p readPlan) func(ctx context.Context) (readResult, error) {
 	n := len(p.lanes)
 	shards, positions, groups, wanted := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	topics, excluded := make([]string, n), make([]string, n)
@@ -93,12 +96,17 @@ func (r reader) read(ctx context.Context, p readPlan) (readResult, error) {
 	} else {
 		query, args = r.late, append(args, p.drainSnapshot, p.drainAfter, p.maxLate, p.maxBytes)
 	}
-	rows, err := r.db.QueryContext(ctx, query, append(args, pq.Array(topics), pq.Array(excluded), pq.Array(highest))...)
+	args = append(args, pq.Array(topics), pq.Array(excluded), pq.Array(highest))
+	return func(ctx context.Context) (readResult, error) { return r.ask(ctx, query, args, p.rows) }
+}
+
+func (r reader) ask(ctx context.Context, query string, args []any, expected int) (readResult, error) {
+	rows, err := r.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return readResult{}, fmt.Errorf("read: %w", err)
 	}
 	defer rows.Close()
-	res := readResult{items: make([]*item, 0, min(p.rows, 4096))}
+	res := readResult{items: make([]*item, 0, min(expected, 4096))}
 	for rows.Next() {
 		var head sql.NullString
 		var raw sql.RawBytes

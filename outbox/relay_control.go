@@ -35,7 +35,7 @@ func (e *engine) obey(c control, now time.Time) {
 		if !known[key] {
 			k.head = k.newHead
 		}
-		k.paused = e.paused.aggregates[k.aggregate]
+		k.paused, k.elsewhere, k.after = e.paused.aggregates[k.aggregate], false, 0
 		e.unblock(key, k)
 	}
 	e.pauseTopics(now)
@@ -69,7 +69,7 @@ func (e *engine) putBack(i *item) {
 	switch {
 	case i.parked == nil:
 	case i.parked.state == stateBlocked:
-		e.block(i.shard, i.orderKey(), i.seq)
+		e.block(i.shard, i.orderKey(), i.seq).after = 0
 	default:
 		e.look(time.Unix(0, 1))
 	}

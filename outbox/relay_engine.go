@@ -228,7 +228,7 @@ func (e *engine) place(i *item) {
 // nextBatch takes the next batch to send, or nil.
 func (e *engine) nextBatch(now time.Time) *Batch {
 	size := e.config.BatchSize
-	guarded := e.guarded()
+	guarded := e.guarded(now)
 	if guarded {
 		if size = 1; e.inFlight > 0 {
 			return nil
@@ -238,7 +238,8 @@ func (e *engine) nextBatch(now time.Time) *Batch {
 		if q.inFlight >= e.config.MaxInFlight {
 			continue
 		}
-		items := q.next(now, size)
+		// Of what a publisher that hangs has, nothing can be forgotten: it gets half of the memory at most.
+		items := q.next(now, min(size, max(e.config.MaxUnsettled/2, 1)-q.sending))
 		if len(items) == 0 {
 			continue
 		}
@@ -252,6 +253,7 @@ func (e *engine) nextBatch(now time.Time) *Batch {
 			q.stuckSince = now
 		}
 		q.inFlight++
+		q.sending += len(items)
 		e.inFlight++
 		for _, i := range items {
 			i.shard.inFlight++

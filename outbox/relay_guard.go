@@ -1,6 +1,9 @@
 package outbox
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 const (
 	guardAfter  = 3    // takeovers in a row without progress
@@ -9,15 +12,26 @@ const (
 )
 
 // guarded says whether events have to be sent one at a time.
-func (e *engine) guarded() bool {
+func (e *engine) guarded(now time.Time) bool {
 	guarded := false
+	loaded := e.loading == room{} && len(e.releases) == 0 && !e.dueIn(now) // all parked events that may go
 	for _, s := range e.shards {
-		if s.guard != nil && s.rows == 0 && s.main.resumeTo == 0 && len(s.main.marks) == 0 {
+		if s.guard != nil && loaded && s.rows == 0 && s.hasBeenRead() {
 			s.guard = nil // all there was has been sent
 		}
 		guarded = guarded || s.guard != nil
 	}
 	return guarded
+}
+
+// hasBeenRead says whether all that an earlier owner can have read has been read again and settled.
+func (s *shard) hasBeenRead() bool {
+	for _, l := range s.all() {
+		if l.resumeTo > 0 || len(l.marks) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // passedGuard counts an event that was sent and did no harm.

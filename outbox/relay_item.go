@@ -33,6 +33,7 @@ type parked struct {
 	blocks   bool
 	attempts int
 	revision int
+	entry    int64
 	topic    string // override; "" = none
 	metadata []byte // override; nil = none
 	version  int64  // of the control row when it came into memory

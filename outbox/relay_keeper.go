@@ -23,6 +23,7 @@ type keeper struct {
 	updates chan update
 	known   map[token]bool
 	watched map[string]watchedRelay
+	stats   *counters
 }
 
 // update is what the keeper tells the session.
@@ -40,7 +41,7 @@ type watchedRelay struct {
 }
 
 func newKeeper(r *register, once bool) *keeper {
-	k := &keeper{register: r, once: once, updates: make(chan update), known: map[token]bool{}, watched: map[string]watchedRelay{}}
+	k := &keeper{register: r, once: once, updates: make(chan update), known: map[token]bool{}, watched: map[string]watchedRelay{}, stats: newCounters()}
 	k.lease, k.expire = context.WithCancelCause(context.Background())
 	return k
 }
@@ -70,6 +71,7 @@ func (k *keeper) run(ctx context.Context) {
 				k.expire(err)
 				return
 			}
+			k.stats.databaseErrors.Add(1)
 			pause = interval / 4 // the database did not answer: there is still time to ask again
 		}
 		select {
@@ -87,6 +89,7 @@ func (k *keeper) tick(ctx context.Context) error {
 	bounded, cancel := context.WithDeadline(ctx, k.deadline)
 	defer cancel()
 	c, err := k.register.renew(bounded, k.dead())
+	received := time.Now()
 	if err != nil {
 		return err
 	}
@@ -94,6 +97,7 @@ func (k *keeper) tick(ctx context.Context) error {
 		return ErrLeaseLost
 	}
 	k.extend(sent)
+	k.stats.clock(c.clock, sent, received)
 	k.watch(c.relays)
 
 	u := update{share: k.share(c)}

@@ -9,7 +9,7 @@ const (
 	holdStalled     = "stalled"     // others went on while it did not
 )
 
-// stallAfter is how long a topic may keep more than half of the memory without an acknowledgement, while others go on.
+// stallAfter is how long a topic may fill the memory without an acknowledgement.
 const stallAfter = 10 * time.Second
 
 // hold is why and how long nothing is sent to a topic.
@@ -50,7 +50,7 @@ func (e *engine) adoptLanes(s *shard, c claimed) {
 			from = c.frontier
 		}
 		l := s.newLane(row.topic, from, c.highest)
-		l.saved = true
+		l.saved, l.exists = true, true
 		s.lanes[row.topic] = l
 		q := e.queue(row.topic)
 		switch resumed := row.reason == holdPaused && e.version > 0 && !e.paused.topics[row.topic]; {
@@ -129,6 +129,7 @@ func (e *engine) resume(q *topicQueue) {
 	q.retryAt, q.stuckSince = time.Time{}, time.Time{}
 	e.look(time.Unix(0, 1))
 	for key, k := range e.keys { // of any topic: an operator may have sent their events here
+		k.elsewhere = false
 		e.unblock(key, k)
 	}
 }
@@ -157,25 +158,22 @@ func (e *engine) pauseTopics(now time.Time) {
 	e.tryHeld(now)
 }
 
-// holdStalled holds topics that keep others from being read.
+// holdStalled holds the topic that keeps others from being read: it has had no acknowledgement for a while, and has filled the
+// memory, more than any other. Whether there are others is not known then; if not, or if the broker is away for all, being held
+// costs a topic nothing but the pause until it is tried again.
 func (e *engine) holdStalled(now time.Time) {
+	if e.room() >= e.config.MaxUnsettled/8 && e.byteRoom() > 0 {
+		return
+	}
+	var most *topicQueue
 	for _, q := range e.order {
-		if q.hold != nil && !q.hold.trial || 2*q.rows < e.config.MaxUnsettled && 2*q.bytes < e.config.MaxUnsettledBytes {
-			continue
-		}
-		if since := q.stuckSince; !since.IsZero() && now.Sub(since) > stallAfter && e.otherSentSince(q, since) {
-			e.holdTopic(q, holdStalled, q.failure, now)
+		if !q.isHeld() && !q.stuckSince.IsZero() && now.Sub(q.stuckSince) > stallAfter && (most == nil || q.rows > most.rows) {
+			most = q
 		}
 	}
-}
-
-func (e *engine) otherSentSince(q *topicQueue, since time.Time) bool {
-	for _, other := range e.order {
-		if other != q && other.sentAt.After(since) {
-			return true
-		}
+	if most != nil {
+		e.holdTopic(most, holdStalled, most.failure, now)
 	}
-	return false
 }
 
 // merge ends a lane that has been read as far as the main lane, under the same snapshot. It stays until all that was read
@@ -188,6 +186,7 @@ func (e *engine) planLanes(now time.Time) (save, drop []*lane) {
 		for _, l := range s.all()[1:] {
 			switch {
 			case l.done() && e.queue(l.topic).hold == nil:
+				l.exists = false
 				drop = append(drop, l)
 			case !l.saved || l.settled.position != l.stored.position || l.settled != l.stored && now.Sub(l.storedAt) > time.Minute:
 				save = append(save, l)

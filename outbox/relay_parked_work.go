@@ -19,13 +19,13 @@ func (x *session) startParking(now time.Time) {
 		x.park(x.engine.planPark(parkLimit))
 	case x.version != x.engine.version:
 		x.readControl()
-	case len(x.engine.releases) > 0:
+	default:
 		if of, limit := x.engine.planRelease(); len(of) > 0 {
 			x.readFollowers(of, limit)
-		}
-	case x.engine.dueIn(now):
-		if limit, ok := x.engine.planDue(); ok {
-			x.readDue(limit)
+		} else if x.engine.dueIn(now) {
+			if limit, ok := x.engine.planDue(); ok {
+				x.readDue(limit)
+			}
 		}
 	}
 }
@@ -55,10 +55,16 @@ func (x *session) parkWork(undo func(), f func(ctx context.Context) (func(), err
 func (x *session) park(rows []parkedAs) {
 	x.parkWork(func() { x.engine.unpark(rows) }, func(ctx context.Context) (func(), error) {
 		mine, err := x.parker.write(ctx, rows)
+		var first map[place]string
+		var firstErr error
+		if err == nil {
+			first, firstErr = x.parker.firstErrors(ctx, rows)
+		}
 		return func() {
+			x.failed(firstErr) // the log goes without
 			for _, r := range rows {
 				if mine[r.stored.shard] {
-					x.count(r)
+					x.count(r, first[r.place()])
 				}
 			}
 			if lost := x.engine.parkedRows(rows, mine, time.Now()); len(lost) > 0 {
@@ -68,10 +74,13 @@ func (x *session) park(rows []parkedAs) {
 	})
 }
 
-// count tells of a row that was written.
-func (x *session) count(r parkedAs) {
+// count tells of a row that was written, and why there was one before.
+func (x *session) count(r parkedAs, first string) {
 	fields := watermill.LogFields{
 		"event_id": r.eventID, "topic": r.topic, "stage": r.failure.stage, "error_class": r.failure.class, "attempts": r.attempts,
+	}
+	if fields["first_error"] = first; first == "" {
+		fields["first_error"] = r.failure.text
 	}
 	switch r.state {
 	case stateQuarantined:
@@ -93,10 +102,13 @@ type textError string
 func (e textError) Error() string { return string(e) }
 
 func (x *session) readControl() {
-	shards := x.shardNumbers()
+	shards, claims := x.shardNumbers(), x.claims
 	x.parkWork(func() {}, func(ctx context.Context) (func(), error) {
 		c, err := x.parker.readControl(ctx, x.sub.config.Schema, shards)
 		return func() {
+			if claims != x.claims {
+				return // the keys of the new shards are missing: read again
+			}
 			if x.version = c.version; x.version != x.engine.version {
 				x.engine.obey(c, time.Now())
 				x.pollAt = time.Time{}
@@ -106,10 +118,14 @@ func (x *session) readControl() {
 }
 
 func (x *session) readFollowers(of []keyRow, limit room) {
-	loaded := x.engine.inMemory()
+	loaded := x.engine.followersInMemory(of)
 	x.parkWork(func() { x.engine.released(of, nil, nil, true) }, func(ctx context.Context) (func(), error) {
 		items, more, err := x.parker.readFollowers(ctx, of, limit.rows/len(of), limit.bytes, loaded)
-		return func() { x.engine.released(of, items, more, false) }, err
+		return func() {
+			before := x.engine.seq
+			x.engine.released(of, items, more, false)
+			x.sub.stats.released.Add(int64(x.engine.seq - before)) //nolint:gosec // a few
+		}, err
 	})
 }
 
@@ -118,7 +134,7 @@ func (x *session) readDue(limit room) {
 	if x.once { // what was due when it began, and so nothing twice
 		age = time.Since(x.began)
 	}
-	shards, held, loaded := x.shardNumbers(), x.engine.heldTopics(), x.engine.inMemory()
+	shards, held, loaded := x.shardNumbers(), x.engine.heldTopics(), x.engine.dueInMemory()
 	x.parkWork(func() { x.engine.takeDue(nil, 0, time.Now()) }, func(ctx context.Context) (func(), error) {
 		items, next, err := x.parker.readDue(ctx, shards, held, limit, loaded, age)
 		return func() {

@@ -13,8 +13,8 @@ type parking struct {
 	keys     map[orderKey]*blockedKey
 	releases map[orderKey]bool // blocked keys that nothing blocks any longer, as far as is known
 	toPark   []parkedAs
-	loaded   map[place]bool // events in memory that have a row
-	dueAt    time.Time      // when to look for due rows; zero = nothing will be due
+	loaded   map[place]*item // events in memory that have a row
+	dueAt    time.Time       // when to look for due rows; zero = nothing will be due
 	paused   pauses
 	version  int64 // of the control row; 0 = to be read
 }
@@ -26,9 +26,11 @@ type blockedKey struct {
 	head      bool   // a refused event is at its head
 	newHead   bool   // which is still to be written
 	aggregate aggregate
-	paused    bool // that aggregate is
-	unwritten int  // events on their way into the database
-	loading   bool // the first of those in the database are being read, to be sent
+	paused    bool  // that aggregate is
+	elsewhere bool  // the next of them goes to a topic that is held
+	unwritten int   // events on their way into the database
+	after     int64 // the entry up to which they have been read
+	loading   bool  // the first of those in the database are being read, to be sent
 	waiting   []*item
 }
 
@@ -50,12 +52,13 @@ type parkedAs struct {
 type keyRow struct {
 	shard int16
 	orderKey
-	head      bool // a refused event is at its head
+	head      bool  // a refused event is at its head
+	after     int64 // entry up to which its followers have been read
 	aggregate aggregate
 }
 
 func newParking() parking {
-	return parking{keys: map[orderKey]*blockedKey{}, releases: map[orderKey]bool{}, loaded: map[place]bool{}}
+	return parking{keys: map[orderKey]*blockedKey{}, releases: map[orderKey]bool{}, loaded: map[place]*item{}}
 }
 
 func (e *engine) adoptKeys(s *shard, rows []keyRow) {
@@ -86,7 +89,7 @@ func (e *engine) isBehind(i *item) bool {
 
 // unblock makes the waiting events of a key go on, if nothing holds them back.
 func (e *engine) unblock(key orderKey, k *blockedKey) {
-	if !k.head && !k.paused && k.unwritten == 0 && !k.loading {
+	if !k.head && !k.paused && !k.elsewhere && k.unwritten == 0 && !k.loading {
 		e.releases[key] = true
 	}
 }
@@ -203,7 +206,7 @@ func (e *engine) parkedRows(rows []parkedAs, mine map[int16]bool, now time.Time)
 				e.version = 0 // an operator may have changed the row first: what it says is read again
 			}
 			if p.delay > 0 {
-				e.look(now.Add(p.delay))
+				e.look(now.Add(min(p.delay, e.config.SweepInterval)))
 			}
 			if p.key == nil {
 				continue
@@ -247,7 +250,7 @@ func (e *engine) discardParking(s *shard, drop func(*item) bool) {
 	e.toPark = slices.DeleteFunc(e.toPark, func(p parkedAs) bool { return drop(p.item) })
 }
 
-func (e *engine) parkingIdle() bool { return len(e.toPark) == 0 && len(e.releases) == 0 }
+func (e *engine) parkingIdle() bool { return len(e.toPark) == 0 }
 
 func (e *engine) passMarks() {
 	for s := range maps.Values(e.shards) {

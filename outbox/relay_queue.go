@@ -15,6 +15,7 @@ type topicQueue struct {
 	ready    []*item // in the order they were handed out
 	failed   []*item // wait for the batches in flight to end, then go first
 	inFlight int     // batches
+	sending  int     // events in them
 	rows     int     // events in memory, also those in flight or without a receipt
 	bytes    int64
 
@@ -24,7 +25,6 @@ type topicQueue struct {
 	dirty      bool // something was not sent: nothing more goes out until all batches in flight have ended
 	failures   int  // in a row
 	retryAt    time.Time
-	sentAt     time.Time // the last acknowledgement
 	stuckSince time.Time // since when something is to be sent and nothing has been acknowledged
 	failure    error     // the last one
 	gone       bool      // it was that the topic as a whole cannot take events

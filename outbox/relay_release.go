@@ -27,12 +27,12 @@ func (e *engine) planRelease() (rows []keyRow, limit room) {
 	for key := range e.releases {
 		delete(e.releases, key)
 		k := e.keys[key]
-		if k == nil || k.head || k.paused || k.unwritten > 0 || k.loading || k.shard.leaving || e.queue(key.topic).isHeld() {
+		if k == nil || k.head || k.paused || k.elsewhere || k.unwritten > 0 || k.loading || k.shard.leaving || e.queue(key.topic).isHeld() {
 			continue // whatever changes that comes back to it
 		}
 		k.loading = true
 		k.shard.inFlight++
-		rows = append(rows, keyRow{shard: k.shard.token.shard, orderKey: key})
+		rows = append(rows, keyRow{shard: k.shard.token.shard, orderKey: key, after: k.after})
 		if len(rows) == min(releaseKeys, limit.rows) {
 			break
 		}
@@ -87,10 +87,12 @@ func (e *engine) follow(k *blockedKey, i *item) {
 	q := e.queue(i.destination())
 	if q.isHeld() {
 		e.keys[i.orderKey()] = k
+		k.elsewhere = true // not to be read again until a topic is let go
 	}
-	if e.keys[i.orderKey()] == k && (k.paused || q.isHeld()) {
+	if k.paused || k.elsewhere {
 		return
 	}
+	k.after = i.parked.entry
 	e.admitParked(k.shard, i)
 	q.ready = append(q.ready, i)
 }
@@ -109,31 +111,46 @@ func (e *engine) takeDue(items []*item, next time.Duration, now time.Time) {
 	e.loading = room{}
 	for _, i := range items {
 		s := e.shards[i.stored.shard]
-		if s == nil || s.leaving || e.loaded[i.place()] {
+		if s == nil || s.leaving || e.loaded[i.place()] != nil {
 			continue
 		}
 		e.admitParked(s, i)
 		e.place(i)
 	}
-	if next >= 0 {
-		e.look(now.Add(next))
+	if next >= 0 { // by the database's clock, which may be set meanwhile
+		e.look(now.Add(min(next, e.config.SweepInterval)))
 	}
 }
 
 func (e *engine) admitParked(s *shard, i *item) {
 	e.admit(s, nil, i)
-	e.loaded[i.place()] = true
+	e.loaded[i.place()] = i
 	i.parked.version = e.version
 }
 
 // dueIn says whether it is time to look for due rows.
 func (e *engine) dueIn(now time.Time) bool { return !e.dueAt.IsZero() && !now.Before(e.dueAt) }
 
-// inMemory lists the rows that are in memory.
-func (e *engine) inMemory() memory {
-	var m memory
-	for p := range e.loaded {
-		m.shards, m.positions = append(m.shards, int64(p.shard)), append(m.positions, p.position)
+// dueInMemory lists the rows in memory that the next look for due rows would find again.
+func (e *engine) dueInMemory() (m memory) {
+	for _, i := range e.loaded {
+		if i.parked.state != stateBlocked {
+			m.add(i)
+		}
+	}
+	return m
+}
+
+// followersInMemory lists the rows in memory that reading followers of the keys would find again.
+func (e *engine) followersInMemory(of []keyRow) (m memory) {
+	keys := map[orderKey]int64{}
+	for _, k := range of {
+		keys[k.orderKey] = k.after
+	}
+	for _, i := range e.loaded {
+		if after, ok := keys[i.orderKey()]; ok && i.parked.entry > after {
+			m.add(i)
+		}
 	}
 	return m
 }

@@ -2,7 +2,7 @@
 -- shards are this relay's own according to the database. A lease that ran out is never renewed: its owner may have been
 -- replaced already.
 -- $1 relay_id, $2 lease in milliseconds, $3 anchor, $4 relay ids seen to be dead though their lease lies in the future.
--- One row: renewed (bool), free shards, all shards, relays as JSON, own shards as JSON. At most a few hundred tiny rows are read.
+-- One row: renewed (bool), free shards, all shards, relays as JSON, own shards as JSON, the time in microseconds since 1970. At most a few hundred tiny rows are read.
 with renewed as (
   update {{schema}}.outbox_relay
      set lease_until = {{schema}}.clock() + $2::bigint * interval '1 millisecond'
@@ -20,4 +20,5 @@ select exists (select from renewed),
        (select coalesce(json_agg(json_build_object('id', relay_id, 'live', live, 'ahead', ahead, 'lease_ms', lease_ms,
                'until', extract(epoch from lease_until)::text) order by relay_id), '[]') from relay),
        (select coalesce(json_agg(json_build_object('shard', shard, 'claim_id', claim_id, 'claim_version', claim_version)), '[]')
-          from {{schema}}.outbox_shard where relay_id = $1::text::uuid)
+          from {{schema}}.outbox_shard where relay_id = $1::text::uuid),
+       (extract(epoch from {{schema}}.clock()) * 1000000)::bigint

@@ -18,7 +18,8 @@ const (
 	settleLimit = 5000 // receipts of one statement
 	tightPoll   = 5 * time.Millisecond
 	storePause  = time.Second
-	finalBound  = 5 * time.Second // for the statements a session ends with
+	heldPause   = 100 * time.Millisecond // between two counts of held topics
+	finalBound  = 5 * time.Second        // for the statements a session ends with
 )
 
 // session is one stay of a relay in the register, on one incarnation of the database. One goroutine, loop, owns the engine;
@@ -50,10 +51,13 @@ type session struct {
 	pollAt, storeAt, sweepAt, settleAt   time.Time
 	readAt                               time.Time // the last read began
 	parkAt                               time.Time
-	version                              int64 // of the control row, as the last read saw it
-	began                                time.Time
+	version                              int64     // of the control row, as the last read saw it
+	began, now                           time.Time // of the session; of its last step
 	failures, parkFailures               int
-	sent                                 int // receipts written
+	claims                               int // that brought shards
+	shown                                picture
+	heldAt                               time.Time // held topics were counted
+	sent                                 int       // receipts written
 	err                                  error
 }
 
@@ -62,14 +66,18 @@ type session struct {
 func (s *Subscriber) runSession(closing, wake <-chan struct{}, limit int, emit func(*session, *Batch)) (sent int, err error) {
 	r := &register{db: s.db, schema: s.config.Schema, relayID: uuid.NewString(), lease: s.config.Lease}
 	k := newKeeper(r, limit >= 0)
+	k.stats = s.stats
 	defer k.expire(nil)
 	entered := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Lease)
 	err = r.enter(ctx, s.config.Name)
 	cancel()
 	if err != nil {
+		s.stats.databaseErrors.Add(1)
 		return 0, err
 	}
+	s.stats.registered.Add(1)
+	defer s.stats.registered.Add(-1)
 	k.extend(entered)
 	x := &session{
 		sub: s, emit: emit, engine: newEngine(s.config, limit), keeper: k, register: r,
@@ -81,6 +89,9 @@ func (s *Subscriber) runSession(closing, wake <-chan struct{}, limit int, emit f
 	}
 	x.loop()
 	x.finish()
+	if errors.Is(x.err, ErrLeaseLost) {
+		s.stats.leaseLosses.Add(1)
+	}
 	return x.sent, x.err
 }
 
@@ -95,7 +106,9 @@ func (x *session) loop() {
 	var bound <-chan time.Time
 	closing, lease := x.closing, x.keeper.lease.Done()
 	for {
-		if x.step() {
+		over := x.step()
+		x.show()
+		if over {
 			return
 		}
 		timer.Reset(x.pause())
@@ -121,6 +134,19 @@ func (x *session) loop() {
 			bound = time.After(x.sub.config.CloseTimeout)
 		}
 	}
+}
+
+// show says how the session is.
+func (x *session) show() {
+	if !x.once {
+		x.sub.stats.moved()
+	}
+	now := picture{events: int64(x.engine.rows), bytes: x.engine.bytes, shards: int64(len(x.engine.shards)), held: x.shown.held}
+	if x.now.Sub(x.heldAt) > heldPause {
+		x.heldAt, now.held = x.now, int64(len(x.engine.heldTopics()))
+	}
+	x.sub.stats.show(x.shown, now)
+	x.shown = now
 }
 
 // woken looks soon, and often for a while: whoever commits a moment later need not have notified. While events come so fast
@@ -149,6 +175,7 @@ func (x *session) stop(reason error) {
 // step starts whatever can be started and says whether the session is over.
 func (x *session) step() (over bool) {
 	now := time.Now()
+	x.now = now
 	if !x.stopping {
 		x.startAll(now)
 	}
@@ -169,7 +196,7 @@ func (x *session) startAll(now time.Time) {
 	}
 	x.startSettle(now)
 	x.startParking(now)
-	if x.once && x.updated && !x.reading && !x.settling && !x.parking && x.engine.idle() && !x.engine.dueIn(now) {
+	if x.once && x.updated && !x.reading && !x.settling && !x.parking && x.engine.idle() {
 		// Nothing is being read, sent, settled or parked, and the steps above started nothing.
 		x.stop(nil)
 		return
@@ -191,8 +218,9 @@ func (x *session) pause() time.Duration {
 	earlier(x.sweepAt, !x.sweeping && !x.stopping)
 	wake := x.engine.wakeAt()
 	earlier(wake, !wake.IsZero() && !x.stopping)
-	earlier(x.engine.dueAt, !x.engine.dueAt.IsZero() && !x.once && !x.parking && !x.stopping && !x.engine.dueAt.Before(x.parkAt))
-	earlier(x.parkAt, !x.parking && !x.engine.parkingIdle() && !x.stopping)
+	// What was due by then has been started, or waits for room and so for something to end.
+	earlier(x.engine.dueAt, x.engine.dueAt.After(x.now) && !x.once && !x.parking && !x.stopping && !x.engine.dueAt.Before(x.parkAt))
+	earlier(x.parkAt, x.parkAt.After(x.now) && !x.parking && !x.stopping)
 	return max(time.Until(at), time.Millisecond)
 }
 
@@ -234,6 +262,8 @@ func (x *session) take(u update) {
 	if len(u.claims) > 0 {
 		x.fullSweep = true
 		x.pollAt = time.Time{}
+		x.claims++
+		x.engine.version = 0 // what waits in them was read before, and an operator may have changed it
 		x.sub.logger.Info("Claimed shards", watermill.LogFields{"claimed": len(u.claims), "owned": len(x.engine.owned())})
 	}
 	if owned := x.engine.owned(); !x.once && len(owned) > u.share {
@@ -261,6 +291,7 @@ func (x *session) send(b *Batch) {
 		x.post(func() {
 			failing := x.engine.topics[b.topic].failures > 0
 			failure := x.engine.batchEnded(b, time.Now())
+			x.sub.stats.tally(b)
 			x.report(b.topic, failing, failure)
 		})
 	})
@@ -292,6 +323,9 @@ func (x *session) report(topic string, failing bool, failure error) {
 
 // failed notes a failure of the database. It is logged when it begins and when it is over, not each time.
 func (x *session) failed(err error) bool {
+	if err != nil {
+		x.sub.stats.databaseErrors.Add(1)
+	}
 	switch {
 	case err == nil:
 		if x.sub.databaseDown.CompareAndSwap(true, false) {
@@ -314,6 +348,10 @@ func (x *session) finish() {
 		close(x.abandon)
 	}
 	x.work.Wait()
+	defer x.sub.stats.show(x.shown, picture{})
+	if !x.once {
+		x.sub.stats.moved()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), finalBound)
 	defer cancel()
 	left := tokenFrontiers(x.engine.left())

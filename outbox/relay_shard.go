@@ -64,6 +64,7 @@ type lane struct {
 	stored   frontier
 	storedAt time.Time
 	saved    bool // a topic's lane: as it is now, except for its frontier, the database has it
+	exists   bool // the database has it, perhaps as it was
 
 	wanted int  // rows to ask for, adapted to what the lane turns out to have
 	empty  bool // nothing new was left when it was last asked; only a limited run cares
@@ -164,7 +165,7 @@ func (s *shard) passMarks() {
 // not have yet keeps from being forgotten.
 func (s *shard) storable() frontier {
 	for _, l := range s.lanes {
-		if !l.saved {
+		if !l.exists {
 			return s.main.stored
 		}
 	}

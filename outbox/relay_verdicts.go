@@ -13,6 +13,7 @@ func (e *engine) batchEnded(b *Batch, now time.Time) (failure error) {
 	q := e.topics[b.topic]
 	e.inFlight--
 	q.inFlight--
+	q.sending -= len(b.items)
 	acked := 0
 	for n, v := range b.end() {
 		i := b.items[n]
@@ -54,7 +55,7 @@ func (e *engine) batchEnded(b *Batch, now time.Time) (failure error) {
 // judge draws conclusions about the topic: when to try again, whether it is to be held.
 func (e *engine) judge(q *topicQueue, acked int, failure error, now time.Time) {
 	if acked > 0 {
-		q.sentAt, q.stuckSince = now, now
+		q.stuckSince = now
 		if q.hold != nil && q.hold.trial {
 			e.letGo(q)
 		}

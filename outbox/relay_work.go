@@ -14,15 +14,17 @@ func (x *session) startRead(now time.Time) {
 	}
 	p, ok := x.engine.planRead()
 	if x.full = !ok; x.full {
-		if !x.once && !x.parking { // what operators have changed may make room
-			x.pollAt = now.Add(x.sub.config.PollInterval)
+		// What operators have changed may make room, if nothing else is about to.
+		if !x.once && !x.parking && len(x.engine.acked) == 0 && !now.Before(x.parkAt) {
+			x.pollAt = now.Add(max(x.sub.config.PollInterval, storePause))
 			x.readControl()
 		}
 		return
 	}
 	x.reading, x.readAt = true, now
+	read := x.reader.plan(p)
 	x.async(func(ctx context.Context) func() {
-		res, err := x.reader.read(ctx, p)
+		res, err := read(ctx)
 		return func() {
 			x.reading = false
 			if x.failed(err) {
@@ -160,7 +162,7 @@ func (x *session) startStore(now time.Time) {
 				}
 			} else {
 				for n, l := range save {
-					l.stored, l.storedAt = saved[n].frontier, now
+					l.stored, l.storedAt, l.exists = saved[n].frontier, now, true
 				}
 				x.engine.dropped(drop)
 			}
@@ -202,6 +204,7 @@ func (x *session) startSweep(now time.Time) {
 				x.fullSweep = x.fullSweep || full
 				return
 			}
+			x.sub.stats.sweeps.Add(1)
 			if len(items) >= limit.rows {
 				x.sweeper.again(items)
 			}

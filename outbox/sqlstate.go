@@ -14,6 +14,8 @@ const (
 	undefinedTable    = "42P01"
 	undefinedSchema   = "3F000"
 	completionUnknown = "40003"
+	readOnly          = "25006"
+	notPrerequisite   = "55000" // among others: recovery is in progress
 
 	connectionClass   = "08"
 	interventionClass = "57" // an administrator or a shutdown

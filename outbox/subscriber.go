@@ -46,28 +46,9 @@ type Subscriber struct {
 	mu      sync.Mutex // guards closed against running
 
 	batches      sync.Map // token -> *Batch
-	stats        counters
+	stats        *counters
+	stillFor     time.Duration // after which a loop that has not moved does not move any longer
 	databaseDown atomic.Bool
-}
-
-type counters struct {
-	sent, failed, fenced, takeovers, swept, late atomic.Int64
-	parked, quarantined, blocked, scheduled      atomic.Int64
-}
-
-// Stats are counts since the subscriber was made.
-type Stats struct {
-	Sent      int64 // receipts written
-	Failed    int64 // batches at least one event of which was not acknowledged
-	Fenced    int64 // receipts refused because another relay had taken the shard over
-	Takeovers int64 // shards taken over from a relay whose lease had ended
-	Swept     int64 // events the reader had overlooked and the safety sweep found: anything above 0 is an alarm
-	Late      int64 // events that committed after events at higher positions had been read
-
-	Parked      int64 // refusals after which an event was parked, to be tried again
-	Quarantined int64 // events that were refused too often
-	Blocked     int64 // events parked behind another of their key, or because their aggregate is paused
-	Scheduled   int64 // events parked until they are due
 }
 
 // NewSubscriber makes a relay for any forwarder and publisher: it emits one envelope an event and writes the receipt when
@@ -97,18 +78,12 @@ func newSubscriber(db *sql.DB, config SubscriberConfig, logger watermill.LoggerA
 	if !byRef {
 		config.MaxInFlight = 1 // the next events of a shard wait for the acknowledgement of those before
 	}
-	s := &Subscriber{db: db, config: config, byRef: byRef, logger: logger.With(watermill.LogFields{"relay": config.Name})}
+	s := &Subscriber{
+		db: db, config: config, byRef: byRef, logger: logger.With(watermill.LogFields{"relay": config.Name}),
+		stats: newCounters(), stillFor: 3 * max(config.Lease, config.MaxBackoff, finalBound),
+	}
 	s.closed, s.close = context.WithCancel(context.Background())
 	return s, nil
-}
-
-// Stats returns the counts so far.
-func (s *Subscriber) Stats() Stats {
-	c := &s.stats
-	return Stats{
-		Sent: c.sent.Load(), Failed: c.failed.Load(), Fenced: c.fenced.Load(), Takeovers: c.takeovers.Load(), Swept: c.swept.Load(),
-		Late: c.late.Load(), Parked: c.parked.Load(), Quarantined: c.quarantined.Load(), Blocked: c.blocked.Load(), Scheduled: c.scheduled.Load(),
-	}
 }
 
 // Subscribe starts a relay. The topic is only a name for the stream of envelopes: events of all topics come out of it. The
@@ -154,18 +129,24 @@ func (s *Subscriber) relay(stop <-chan struct{}, emit func(*session, *Batch)) {
 	var wake <-chan struct{}
 	if s.config.ListenURL != "" {
 		l := newListener(s.config, s.logger)
+		l.stats = s.stats
 		l.start()
 		defer l.Close()
 		wake = l.C
 	}
+	defer s.stats.ended()
 	failures := 0
 	for {
+		s.stats.moved()
 		began := time.Now()
 		_, err := s.runSession(stop, wake, -1, emit)
 		select {
 		case <-stop:
 			return
 		default:
+		}
+		if leadsNowhere(err) {
+			reconnect(context.Background(), s.db)
 		}
 		switch {
 		case errors.Is(err, ErrLeaseLost), errors.Is(err, errAnchor):
@@ -176,6 +157,7 @@ func (s *Subscriber) relay(stop <-chan struct{}, emit func(*session, *Batch)) {
 		if time.Since(began) > s.config.Lease {
 			failures = 0
 		}
+		s.stats.moved()
 		pause := time.NewTimer(backoff(failures, s.config.MinBackoff, s.config.MaxBackoff))
 		failures++
 		select {

@@ -38,13 +38,14 @@ type listener struct {
 	wakeUps       chan struct{}
 	cancel        context.CancelFunc
 	ended         chan struct{}
+	stats         *counters
 }
 
 func newListener(config SubscriberConfig, logger watermill.LoggerAdapter) *listener {
 	wakeUps := make(chan struct{}, 1)
 	return &listener{
 		C: wakeUps, config: config, logger: logger, probeInterval: probeInterval, answerBound: answerBound,
-		wakeUps: wakeUps, ended: make(chan struct{}),
+		wakeUps: wakeUps, ended: make(chan struct{}), stats: newCounters(),
 	}
 }
 
@@ -66,14 +67,20 @@ func (l *listener) run(ctx context.Context) {
 	defer close(l.ended)
 	failures, lost := 0, false
 	for {
+		connected := false
 		began := time.Now()
 		err := l.listen(ctx, func() {
 			if lost {
 				l.logger.Info("The connection for wake-ups is back", nil)
 			}
 			lost = false
+			connected = true
+			l.stats.connected.Add(1)
 			l.wake() // something may have been missed
 		})
+		if connected {
+			l.stats.connected.Add(-1)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -131,6 +138,7 @@ func (l *listener) listen(ctx context.Context, listening func()) error {
 		}
 		switch msg := msg.(type) {
 		case *pgproto3.NotificationResponse:
+			l.stats.wakeUps.Add(1)
 			l.wake()
 		case *pgproto3.ErrorResponse:
 			return pgconn.ErrorResponseToPgError(msg)

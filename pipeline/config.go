@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/millrace-go/millrace/event"
 	"github.com/millrace-go/millrace/forwarder"
 	"github.com/millrace-go/millrace/kafka"
@@ -45,6 +47,11 @@ type Config struct {
 	// ReplayInterval is how long a replay of a dead letter waits before its handler runs; a nacked one waits longer each time,
 	// up to a minute. Default 1 s.
 	ReplayInterval time.Duration
+
+	// OnApplied and OnDuplicate are called, from a message's goroutine and with its consumer, when the effect of an event has
+	// been committed, and when an event is acknowledged because it had been. See metrics.ConsumerCollector.
+	OnApplied   func(consumer string, msg *message.Message)
+	OnDuplicate func(consumer string, msg *message.Message)
 
 	// CloseTimeout bounds how long closing waits for handlers and for events in flight. What is unfinished by then has its
 	// context ended and is redone after the next start; a handler that ignores its context is waited for 10 s more, and then

@@ -158,9 +158,18 @@ func (p *Pipeline) chain(consumer, publishTopic string, inner []message.HandlerM
 		middleware.Dedup{
 			DB: p.db, Schema: p.config.Schema, Consumer: consumer, Outbox: p.outbox, OutboxTopic: publishTopic,
 			HandlerTimeout: p.config.HandlerTimeout,
+			OnApplied:      hook(p.config.OnApplied, consumer), OnDuplicate: hook(p.config.OnDuplicate, consumer),
 		}.Middleware,
 	}
 	return append(chain, inner...)
+}
+
+// hook is one of Config for one consumer.
+func hook(hook func(string, *message.Message), consumer string) func(*message.Message) {
+	if hook == nil {
+		return nil
+	}
+	return func(msg *message.Message) { hook(consumer, msg) }
 }
 
 // Outbox returns the long-lived publisher that writes events in the transaction of their message's context.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
 	"github.com/millrace-go/millrace/event"
@@ -182,4 +183,48 @@ func TestConsumeOnlyRelaysNothing(t *testing.T) {
 	require.NoError(t, <-relayEnded)
 	require.NoError(t, p.Close())
 	require.NoError(t, <-ended)
+}
+
+func TestHooksAreToldOfEffectsAndDuplicatesByConsumer(t *testing.T) {
+	db := testkit.Migrated(t)
+	topic := testkit.Topic(t, 1)
+	told := make(chan string, 10)
+	p := newPipeline(t, db, pipeline.Config{
+		OnApplied: func(consumer string, msg *message.Message) {
+			told <- consumer + " applied " + msg.Metadata[event.IDKey]
+		},
+		OnDuplicate: func(consumer string, msg *message.Message) { told <- consumer + " had " + msg.Metadata[event.IDKey] },
+	})
+	consumer := testkit.Group(t)
+	require.NoError(t, p.Handle(consumer, topic, nothing))
+	ended := started(t.Context(), t, p)
+	next := func() string {
+		t.Helper()
+		select {
+		case line := <-told:
+			return line
+		case <-time.After(patience):
+			require.FailNow(t, "nobody was told")
+			return ""
+		}
+	}
+	require.NoError(t, outbox.InTx(t.Context(), db, func(ctx context.Context, tx *sql.Tx) error {
+		return p.Outbox().Publish(topic, event.InTx(ctx, event.New("x", nil, event.WithID("a")), tx))
+	}))
+	require.Equal(t, consumer+" applied a", next())
+	require.Eventually(t, func() bool { return p.RelayStats().Acknowledged == 1 }, patience, 10*time.Millisecond)
+	produceAgain(t, topic)
+	require.Equal(t, consumer+" had a", next())
+	require.NoError(t, p.Close())
+	require.NoError(t, <-ended)
+}
+
+// produceAgain sends the first record of a topic once more.
+func produceAgain(t *testing.T, topic string) {
+	t.Helper()
+	record := testkit.ReadTopic(t, topic)[0]
+	client, err := kgo.NewClient(kgo.SeedBrokers(testkit.Kafka(t)...))
+	require.NoError(t, err)
+	defer client.Close()
+	require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: record.Key, Value: record.Value, Headers: record.Headers}).FirstErr())
 }

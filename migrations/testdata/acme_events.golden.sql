@@ -225,6 +225,7 @@ create table "acme_events".outbox_parked (
 create unique index outbox_parked_event_id_key on "acme_events".outbox_parked (event_id);
 create unique index outbox_parked_entry_key on "acme_events".outbox_parked (entry);
 create index outbox_parked_key_idx on "acme_events".outbox_parked (shard, topic, partition_key, entry) where blocks;
+create index outbox_parked_quarantined_idx on "acme_events".outbox_parked (shard) where state = 'quarantined';
 create index outbox_parked_due_idx on "acme_events".outbox_parked (shard, due_at) where due_at is not null;
 
 -- A held topic's own frontier in each shard: the shard's frontier goes on without it, and it catches up when it is let go.

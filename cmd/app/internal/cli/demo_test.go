@@ -149,5 +149,5 @@ func TestCommandsWorkOnWhatADemoKept(t *testing.T) {
 
 	// The next one begins anew, and leaves nothing.
 	inDir(0, "demo", "--orders", "30")
-	require.Contains(t, inDir(0, "migrate", "status").stdout, "2 pending")
+	require.Contains(t, inDir(0, "migrate", "status").stdout, "4 pending")
 }

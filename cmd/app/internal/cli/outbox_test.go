@@ -280,11 +280,11 @@ func TestMetricsCountWhatIsNeitherSentNorParked(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), statement)
 		require.NoError(t, err)
 	}
-	require.EqualValues(t, 1, pending())
+	require.InDelta(t, 1, pending(), 0)
 	exec(`update millrace.outbox_shard set frontier_position = (select max(position) from millrace.outbox)`)
-	require.Zero(t, pending())
+	require.InDelta(t, 0, pending(), 0)
 	exec(`insert into millrace.outbox_lane (shard, topic, frontier_snapshot, frontier_position, held, reason) select shard, 'absent', '1:1:', 0, true, 'unavailable' from millrace.outbox_shard`)
-	require.Zero(t, pending())
+	require.InDelta(t, 0, pending(), 0)
 	exec(`insert into millrace.outbox_lane (shard, topic, frontier_snapshot, frontier_position, held, reason) select shard, 'orders', '1:1:', 0, true, 'paused' from millrace.outbox_shard`)
-	require.EqualValues(t, 1, pending())
+	require.InDelta(t, 1, pending(), 0)
 }
