@@ -42,7 +42,7 @@ func TestBehindAPoolerInTransactionModeNothingIsLostOrPrepared(t *testing.T) {
 			s := newSystem(t, 3)
 			s.pool(driver)
 			relay := quick()
-			relay.ListenURL = s.dsn
+			relay.DirectURL = s.dsn
 			consumer := s.name("projection")
 			var attempts counter
 			p := s.pipeline(pipeline.Config{Retry: noRetries, Forwarder: forwarder.Config{Outbox: relay}})
@@ -81,7 +81,7 @@ func TestARelayBehindAPoolerIsWokenOverTheServersOwnAddress(t *testing.T) {
 	s := newSystem(t, 1)
 	s.pool("postgres")
 	config := quick()
-	config.PollInterval, config.ListenURL = time.Hour, s.dsn
+	config.PollInterval, config.DirectURL = time.Hour, s.dsn
 	s.relay(s.producer(kafka.PublisherConfig{}), config)
 	s.awaitIdleRelay(6 * time.Second)
 	began := time.Now()

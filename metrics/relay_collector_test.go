@@ -190,7 +190,7 @@ func TestDatabaseErrorsAreCounted(t *testing.T) {
 
 func TestWakeUpsAndTheirConnectionAreShown(t *testing.T) {
 	r := newRig(t)
-	s := r.relay(outbox.SubscriberConfig{ListenURL: r.dsn}, nil)
+	s := r.relay(outbox.SubscriberConfig{DirectURL: r.dsn}, nil)
 	s.become(map[string]float64{"relay_wake_up_connected": 1})
 	r.commit("orders", events("a")...)
 	s.rise("relay_wake_ups_total")

@@ -27,7 +27,9 @@ with mine as materialized (
          case u.state when 'scheduled' then o.deliver_at when 'retrying' then {{schema}}.clock() + u.delay * interval '1 millisecond' end,
          u.stage, u.class, u.error, u.error
     from u
-    join {{schema}}.outbox o on o.shard = u.shard and o.position = u.position and o.event_id = u.event_id
+   cross join lateral (
+         select o.* from {{schema}}.outbox o
+          where o.shard = u.shard and o.position = u.position and o.event_id = u.event_id offset 0) o
    where u.revision < 0
    order by u.n
   on conflict do nothing

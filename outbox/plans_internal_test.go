@@ -136,7 +136,7 @@ func hotStatements(t *testing.T, db *sql.DB, end int64) []statement {
 		ids, states, topics              []string
 		blocks                           []bool
 	}{}
-	rows, err := db.QueryContext(t.Context(), `select shard, position, event_id from millrace.outbox where position > $1 order by position limit 1000`, end-backlogRows)
+	rows, err := db.QueryContext(t.Context(), `select shard, position, event_id from millrace.outbox where position > $1 order by position limit 5000`, end-backlogRows)
 	require.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {
@@ -166,17 +166,17 @@ func hotStatements(t *testing.T, db *sql.DB, end int64) []statement {
 		{"read beside a held topic", readSQL, []any{shards, from, group, busy, wanted, last, 1 << 30, lateLimit, rangeLimit, all, held, []int64{end}}, read, backlogRows + 64, 4 * backlogRows},
 		{"read of a topic", readSQL, []any{shards, from, group, busy, wanted, last, 1 << 30, lateLimit, rangeLimit, topics, none, []int64{end}}, read, backlogRows + 64, 7 * backlogRows},
 		{"page of late events", readLateSQL, []any{shards, last, group, busy, now, 0, lateLimit, 1 << 30, all, none, []int64{end}}, read, 6400, 5000},
-		{"settle of 1000", settleSQL, []any{shards, claims, versions, anchor, acked.of, acked.positions, acked.ids, acked.unknown, acked.unknown, acked.attempts},
-			[]string{position}, 1000, 12_000},
-		{"settle of 1000 parked", settleParkedSQL, []any{shards, claims, versions, anchor, acked.of, acked.positions, acked.ids, acked.unknown, acked.unknown, acked.attempts, acked.topics},
-			[]string{position}, 1000, 15_000},
-		{"park 1000", parkSQL, []any{shards, claims, versions, anchor, "relay", acked.of, acked.positions, acked.ids, acked.states, acked.blocks, acked.attempts,
-			acked.unknown, acked.topics, acked.topics, acked.topics, acked.unknown, acked.blocks}, []string{position}, 1000, 40_000},
+		{"settle of 5000", settleSQL, []any{shards, claims, versions, anchor, acked.of, acked.positions, acked.ids, acked.unknown, acked.unknown, acked.attempts},
+			[]string{position}, 5000, 60_000},
+		{"settle of 5000 parked", settleParkedSQL, []any{shards, claims, versions, anchor, acked.of, acked.positions, acked.ids, acked.unknown, acked.unknown, acked.attempts, acked.topics},
+			[]string{position}, 5000, 75_000},
+		{"park 5000", parkSQL, []any{shards, claims, versions, anchor, "relay", acked.of, acked.positions, acked.ids, acked.states, acked.blocks, acked.attempts,
+			acked.unknown, acked.topics, acked.topics, acked.topics, acked.unknown, acked.blocks}, []string{position}, 5000, 200_000},
 		{"due", dueSQL, []any{shards, []string{}, parkLimit, 1 << 30, []int64{}, []int64{}, 0}, []string{position}, parkLimit + 1, 20_000},
 		{"followers", followersSQL, []any{[]int64{1}, []string{"orders"}, []string{"1"}, parkLimit, 1 << 30, []int64{}, []int64{}, []int64{0}}, []string{position}, parkLimit + 1, 20_000},
 		{"blocked keys", keysSQL, []any{shards}, nil, 0, 2000},
 		{"control", controlSQL, nil, nil, 0, 10},
-		{"sweep", sweepSQL, []any{shards, snapshots, from, 0, sweepWindow, sweepRows, 1 << 30, all, none}, []string{position, receipt}, sweepWindow + 64, sweepWindow / 20},
+		{"sweep", sweepSQL, []any{shards, snapshots, from, 0, sweepWindow, sweepRows, 1 << 30, all, none}, []string{position, receipt}, sweepWindow + 64, sweepWindow / 10},
 		{"sweep: lowest position", sweepLowestSQL, []any{shards}, []string{position}, 64, 1000},
 		{"claim: highest position", highestSQL, []any{shards}, []string{position}, 64, 1000},
 		{"claim", claimSQL, []any{relay, uuid.NewString(), 64, []string{}, anchor}, nil, 0, 2000},

@@ -61,12 +61,13 @@ func (r readResult) visible(n int) int64 {
 // reader reads the outbox for one session.
 type reader struct {
 	db          *sql.DB
+	direct      *direct // nil = none
 	query, late string
 	anchor      string
 }
 
-func newReader(db *sql.DB, schema, anchor string) reader {
-	return reader{db: db, query: loadSQL(readSQL, schema), late: loadSQL(readLateSQL, schema), anchor: anchor}
+func newReader(db *sql.DB, own *direct, schema, anchor string) reader {
+	return reader{db: db, direct: own, query: loadSQL(readSQL, schema), late: loadSQL(readLateSQL, schema), anchor: anchor}
 }
 
 func (r reader) read(ctx context.Context, p readPlan) (readResult, error) { return r.plan(p)(ctx) }
@@ -101,10 +102,21 @@ func (r reader) plan(p readPlan) func(ctx context.Context) (readResult, error) {
 }
 
 func (r reader) ask(ctx context.Context, query string, args []any, expected int) (readResult, error) {
+	if rows, ok := r.direct.query(ctx, query, args); ok {
+		res, err := r.scan(rows, expected)
+		if err == nil {
+			return res, nil
+		}
+		r.direct.failed()
+	}
 	rows, err := r.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return readResult{}, fmt.Errorf("read: %w", err)
 	}
+	return r.scan(rows, expected)
+}
+
+func (r reader) scan(rows *sql.Rows, expected int) (readResult, error) {
 	defer rows.Close()
 	res := readResult{items: make([]*item, 0, min(expected, 4096))}
 	for rows.Next() {

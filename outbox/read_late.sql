@@ -20,10 +20,10 @@ with f as materialized (
          union all
          select xip, xip from pg_snapshot_xip(s.snapshot) xip where pg_visible_in_snapshot(xip, $5::text::pg_snapshot)) x
 ), page as materialized (
-  select o.shard, o.position, o.lane
+  select o.shard, o.position, o.xid, o.lane
     from range
    cross join lateral (
-         select o.shard, o.position,
+         select o.shard, o.position, o.xid,
                 (select min(f.lane) from f where f.g = range.g and f.shard = o.shard and o.position <= f.position
                     and case when f.topic is null then o.topic <> all(f.excluded) else o.topic = f.topic end) as lane
            from {{schema}}.outbox o
@@ -42,7 +42,7 @@ with f as materialized (
   select q.*, sum(size) over (order by position rows unbounded preceding) as through
     from (select page.lane, o.*, 200 + coalesce(octet_length(o.payload), 0) + pg_column_size(o.metadata) as size
             from page
-           cross join lateral (select o.* from {{schema}}.outbox o where o.shard = page.shard and o.position = page.position offset 0) o) q
+           cross join lateral (select o.* from {{schema}}.outbox o where o.shard = page.shard and o.position = page.position and o.xid = page.xid offset 0) o) q
 )
 select case when first is not false then json_build_object(
          'snapshot', pg_current_snapshot()::text, 'anchor', {{schema}}.anchor(), 'version', (select version from {{schema}}.outbox_control),

@@ -159,7 +159,7 @@ func (e *engine) takeAll(p readPlan, r readResult) (more bool) {
 		l.adapt(p.wanted[n], fresh, e.config.MaxUnsettled)
 		l.empty = l.empty || p.wanted[n] > 0 && exhausted && fresh == 0 && l.resumeTo == 0 &&
 			(p.upto[n] == unbounded || to.position < p.upto[n] || l.topic != "" && to.position == l.shard.main.read.position)
-		more = more || fresh > 0 || e.limit >= 0 && !l.empty
+		more = more || fresh > 0 && !exhausted || e.limit >= 0 && !l.empty
 		m := l.advance(to)
 		for _, i := range inVersionOrder(perLane[n]) {
 			e.enqueue(l, m, i)

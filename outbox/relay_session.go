@@ -50,7 +50,7 @@ type session struct {
 	pollPause                            time.Duration
 	pollAt, storeAt, sweepAt, settleAt   time.Time
 	readAt                               time.Time // the last read began
-	parkAt                               time.Time
+	parkAt, controlAt                    time.Time
 	version                              int64     // of the control row, as the last read saw it
 	began, now                           time.Time // of the session; of its last step
 	failures, parkFailures               int
@@ -63,7 +63,7 @@ type session struct {
 
 // runSession registers a relay and works until closing is closed, the lease or the database's incarnation is lost, or, when
 // limit is not negative, everything there was at the time has been tried once.
-func (s *Subscriber) runSession(closing, wake <-chan struct{}, limit int, emit func(*session, *Batch)) (sent int, err error) {
+func (s *Subscriber) runSession(closing, wake <-chan struct{}, own *direct, limit int, emit func(*session, *Batch)) (sent int, err error) {
 	r := &register{db: s.db, schema: s.config.Schema, relayID: uuid.NewString(), lease: s.config.Lease}
 	k := newKeeper(r, limit >= 0)
 	k.stats = s.stats
@@ -81,7 +81,7 @@ func (s *Subscriber) runSession(closing, wake <-chan struct{}, limit int, emit f
 	k.extend(entered)
 	x := &session{
 		sub: s, emit: emit, engine: newEngine(s.config, limit), keeper: k, register: r,
-		reader: newReader(s.db, s.config.Schema, r.anchor), settler: newSettler(s.db, s.config.Schema, r.anchor),
+		reader: newReader(s.db, own, s.config.Schema, r.anchor), settler: newSettler(s.db, s.config.Schema, r.anchor),
 		parker: newParker(s.db, s.config.Schema, s.config.Name, r.anchor), lanes: newLaneStore(s.db, s.config.Schema, r.anchor),
 		sweeper: newSweeper(s.db, s.config.Schema, s.config.SweepInterval),
 		done:    make(chan func(), 64), abandon: make(chan struct{}), closing: closing, wake: wake,

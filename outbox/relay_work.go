@@ -14,9 +14,8 @@ func (x *session) startRead(now time.Time) {
 	}
 	p, ok := x.engine.planRead()
 	if x.full = !ok; x.full {
-		// What operators have changed may make room, if nothing else is about to.
-		if !x.once && !x.parking && len(x.engine.acked) == 0 && !now.Before(x.parkAt) {
-			x.pollAt = now.Add(max(x.sub.config.PollInterval, storePause))
+		// What operators have changed is not seen by reads then, and may make room.
+		if !x.once && !x.parking && !now.Before(x.parkAt) && !now.Before(x.controlAt) {
 			x.readControl()
 		}
 		return
@@ -39,6 +38,7 @@ func (x *session) startRead(now time.Time) {
 			if x.stopping {
 				return
 			}
+			x.controlAt = time.Now().Add(max(x.sub.config.PollInterval, storePause))
 			if x.version = res.version; x.version != x.engine.version {
 				return // read again once it is known what operators have changed
 			}

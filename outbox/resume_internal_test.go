@@ -25,7 +25,7 @@ func TestResumingPassesOverWhatHasAReceiptInWindows(t *testing.T) {
 	run(t, db, `insert into millrace.outbox_receipt (shard, position, attempts, claim_version) values ($1, 7, 1, 1)`, n)
 	run(t, db, `insert into millrace.outbox (event_id, topic, partition_key) values ('new', 'orders', 'key')`)
 
-	reader := newReader(db, DefaultSchema, one[string](t, db, `select millrace.anchor()`))
+	reader := newReader(db, nil, DefaultSchema, one[string](t, db, `select millrace.anchor()`))
 	var sent []string
 	reads := 0
 	for more := true; more; reads++ {

@@ -185,7 +185,7 @@ func TestNothingWorksUnderAnotherIncarnation(t *testing.T) {
 	settler := newSettler(db, DefaultSchema, r.anchor)
 	promote(t, db)
 
-	_, err := newReader(db, DefaultSchema, r.anchor).read(t.Context(), plan(shards, 10))
+	_, err := newReader(db, nil, DefaultSchema, r.anchor).read(t.Context(), plan(shards, 10))
 	require.ErrorIs(t, err, errAnchor)
 	mine, err := settler.receipts(t.Context(), acked)
 	require.NoError(t, err)

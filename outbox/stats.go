@@ -92,7 +92,7 @@ func (s *Subscriber) Stats() Stats {
 		LeaseLosses: c.leaseLosses.Load(), DatabaseErrors: c.databaseErrors.Load(), Sweeps: c.sweeps.Load(), WakeUps: c.wakeUps.Load(),
 		BatchSizes: c.batchSizes.snapshot(), Latency: c.latency.snapshot(), ClockOffset: time.Duration(c.clockOffset.Load()),
 		Events: c.events.Load(), Bytes: c.bytes.Load(), Shards: c.shards.Load(), Held: c.held.Load(),
-		Registered: c.registered.Load() > 0, Listens: s.config.ListenURL != "", Connected: c.connected.Load() > 0,
+		Registered: c.registered.Load() > 0, Listens: s.config.DirectURL != "", Connected: c.connected.Load() > 0,
 		Alive: moved == 0 || time.Since(c.made)-time.Duration(moved) < s.stillFor,
 	}
 }

@@ -127,19 +127,22 @@ func (s *Subscriber) start(ctx context.Context) (stop <-chan struct{}, over func
 // relay runs one session after another until stop.
 func (s *Subscriber) relay(stop <-chan struct{}, emit func(*session, *Batch)) {
 	var wake <-chan struct{}
-	if s.config.ListenURL != "" {
+	var own *direct
+	if s.config.DirectURL != "" {
 		l := newListener(s.config, s.logger)
 		l.stats = s.stats
 		l.start()
 		defer l.Close()
 		wake = l.C
+		own, _ = newDirect(s.config.DirectURL) // validated
+		defer own.close()
 	}
 	defer s.stats.ended()
 	failures := 0
 	for {
 		s.stats.moved()
 		began := time.Now()
-		_, err := s.runSession(stop, wake, -1, emit)
+		_, err := s.runSession(stop, wake, own, -1, emit)
 		select {
 		case <-stop:
 			return
@@ -202,7 +205,7 @@ func (s *Subscriber) RunOnce(ctx context.Context, limit int, handle func(*messag
 			})
 		}
 	})
-	sent, err = s.runSession(stop, nil, limit, s.emitter(ctx, out))
+	sent, err = s.runSession(stop, nil, nil, limit, s.emitter(ctx, out))
 	close(out)
 	handling.Wait()
 	if err = errors.Join(append(refusals, err)...); err == nil {

@@ -26,11 +26,12 @@ type SubscriberConfig struct {
 	// one query, however many shards there are. Default 1 s.
 	PollInterval time.Duration
 
-	// ListenURL is the connection string, in the form libpq and pgx know, of a connection of the relay's own on which the
-	// database tells of new events, so that they are read within milliseconds; until that connection is back after a loss,
-	// polling finds them. It must lead to the server itself: behind a pooler in transaction mode give the server's address, or
-	// nothing. It never appears in logs or errors. RunOnce does not listen. Default none: polling only.
-	ListenURL string
+	// DirectURL is the connection string, in the form libpq and pgx know, of two connections of the relay's own. On one the
+	// database tells of new events, so that they are read within milliseconds. On the other they are read, with a statement
+	// that is planned once instead of every time. While they are away, polling and db do, only slower. It must lead to the
+	// server itself: behind a pooler in transaction mode give the server's address, or nothing. It never appears in logs or
+	// errors. RunOnce does without. Default none.
+	DirectURL string
 
 	// BatchSize is how many events are handed out together at most: as one carrier message, or as so many envelopes side by
 	// side. Default 2000.
@@ -127,8 +128,13 @@ func (c SubscriberConfig) Validate() error {
 	errs = append(errs, validateSchema(c.Schema))
 	check(c.Lease >= 500*time.Millisecond, "Lease %s is shorter than 500ms", c.Lease)
 	check(c.PollInterval > 0, "PollInterval %s is not positive", c.PollInterval)
-	if c.ListenURL != "" {
-		_, err := listenConfig(c.ListenURL)
+	if c.DirectURL != "" {
+		_, err := listenConfig(c.DirectURL)
+		if err == nil {
+			var own *direct
+			own, err = newDirect(c.DirectURL)
+			own.close()
+		}
 		errs = append(errs, err)
 	}
 	check(c.BatchSize > 0, "BatchSize %d is not positive", c.BatchSize)

@@ -156,7 +156,7 @@ func (l *listener) listen(ctx context.Context, listening func()) error {
 }
 
 func (l *listener) connect(ctx context.Context) (*pgconn.HijackedConn, error) {
-	config, err := listenConfig(l.config.ListenURL)
+	config, err := listenConfig(l.config.DirectURL)
 	if err != nil {
 		return nil, err
 	}
@@ -182,11 +182,11 @@ func (l *listener) ask(conn *pgconn.HijackedConn, statement string) error {
 	return conn.Frontend.Flush()
 }
 
-// listenConfig parses a ListenURL. The error does not repeat it: it may hold a password.
+// listenConfig parses a DirectURL. The error does not repeat it: it may hold a password.
 func listenConfig(url string) (*pgconn.Config, error) {
 	config, err := pgconn.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("ListenURL is no connection string, or names a file that cannot be read")
+		return nil, errors.New("DirectURL is no connection string, or names a file that cannot be read")
 	}
 	for _, ofAnotherDriver := range []string{"binary_parameters", "disable_prepared_binary_result"} { // lib/pq
 		delete(config.RuntimeParams, ofAnotherDriver)

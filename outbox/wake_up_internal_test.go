@@ -20,7 +20,7 @@ import (
 // listen starts a listener and returns once it listens.
 func listen(t *testing.T, dsn string, change func(*listener)) *listener {
 	t.Helper()
-	config := SubscriberConfig{ListenURL: dsn, MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}
+	config := SubscriberConfig{DirectURL: dsn, MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}
 	config.setDefaults()
 	l := newListener(config, watermill.NopLogger{})
 	if change != nil {
@@ -173,7 +173,7 @@ func TestCloseWaitsForNoAnswer(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer silent.Close()
-	l := newListener(SubscriberConfig{ListenURL: "postgres://u:s3cret@" + silent.Addr().String() + "/d?sslmode=disable"}, watermill.NopLogger{})
+	l := newListener(SubscriberConfig{DirectURL: "postgres://u:s3cret@" + silent.Addr().String() + "/d?sslmode=disable"}, watermill.NopLogger{})
 	l.answerBound = time.Hour
 	l.start()
 	conn, err := silent.Accept()
@@ -185,14 +185,14 @@ func TestCloseWaitsForNoAnswer(t *testing.T) {
 func TestTheConnectionStringIsNeverShown(t *testing.T) {
 	const secret = "s3cret"
 	for _, bad := range []string{"postgres://u:" + secret + "@h:port/d", "postgres://u:" + secret + "@h/d?sslmode=" + secret, "password=" + secret + " x"} {
-		err := SubscriberConfig{ListenURL: bad}.Validate()
-		require.ErrorContains(t, err, "ListenURL", bad)
+		err := SubscriberConfig{DirectURL: bad}.Validate()
+		require.ErrorContains(t, err, "DirectURL", bad)
 		require.NotContains(t, err.Error(), secret)
 	}
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, gone.Close())
-	l := newListener(SubscriberConfig{ListenURL: "postgres://" + secret + ":" + secret + "@" + gone.Addr().String() + "/" + secret}, watermill.NopLogger{})
+	l := newListener(SubscriberConfig{DirectURL: "postgres://" + secret + ":" + secret + "@" + gone.Addr().String() + "/" + secret}, watermill.NopLogger{})
 	err = l.listen(t.Context(), func() {})
 	require.ErrorContains(t, err, "refused")
 	require.NotContains(t, err.Error(), secret)

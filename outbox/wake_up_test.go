@@ -18,7 +18,7 @@ import (
 // to go to its next look. What is emitted within them was told of.
 func woken(t *testing.T, db *sql.DB, dsn, schema string) (received func(id string)) {
 	t.Helper()
-	s, err := outbox.NewSubscriber(db, outbox.SubscriberConfig{Schema: schema, PollInterval: time.Hour, MinBackoff: time.Millisecond, ListenURL: dsn}, nil)
+	s, err := outbox.NewSubscriber(db, outbox.SubscriberConfig{Schema: schema, PollInterval: time.Hour, MinBackoff: time.Millisecond, DirectURL: dsn}, nil)
 	messages := subscribe(t, s, err)
 	becomesIdle(t, db)
 	return func(id string) {
@@ -106,7 +106,7 @@ func TestAnEventCommittedWhileTheListenerIsAwayIsRelayed(t *testing.T) {
 	received("b-1")
 }
 
-func TestARelayWithoutListenURLPolls(t *testing.T) {
+func TestARelayWithoutDirectURLPolls(t *testing.T) {
 	db := testkit.Migrated(t)
 	s, err := outbox.NewSubscriber(db, quickConfig(), nil)
 	messages := subscribe(t, s, err)

@@ -69,7 +69,7 @@ func (a *app) doctor(ctx context.Context, c config.Config, examined doctor.Confi
 		return err
 	}
 	examined.Schema, examined.Publisher = c.Schema, publisherConfig(c, brokers)
-	examined.ListenURL = forwarderConfig(c).Outbox.ListenURL
+	examined.DirectURL = forwarderConfig(c).Outbox.DirectURL
 
 	var reached doctor.Services
 	if reached.DB, reached.DatabaseError = openDatabase(ctx, c.DatabaseURL); reached.DB != nil {

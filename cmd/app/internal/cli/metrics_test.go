@@ -35,7 +35,7 @@ func exported(t *testing.T) (rows []string) {
 	require.NoError(t, err)
 	ofOutbox, err := metrics.NewOutboxCollector(db, metrics.OutboxConfig{Timeout: time.Minute})
 	require.NoError(t, err)
-	subscriber, err := outbox.NewSubscriber(db, outbox.SubscriberConfig{ListenURL: "postgres://localhost"}, nil)
+	subscriber, err := outbox.NewSubscriber(db, outbox.SubscriberConfig{DirectURL: "postgres://localhost"}, nil)
 	require.NoError(t, err)
 	consumers := metrics.NewConsumerCollector()
 	msg := message.NewMessage("a", nil)

@@ -137,7 +137,7 @@ func forwarderConfig(c config.Config) forwarder.Config {
 		policies[topic] = outbox.Skip
 	}
 	return forwarder.Config{Outbox: outbox.SubscriberConfig{
-		Schema: c.Schema, Name: c.Relay.Name, Lease: c.Relay.Lease, PollInterval: c.Relay.PollInterval, ListenURL: listen,
+		Schema: c.Schema, Name: c.Relay.Name, Lease: c.Relay.Lease, PollInterval: c.Relay.PollInterval, DirectURL: listen,
 		BatchSize: c.Relay.BatchSize, MaxInFlight: c.Relay.MaxInFlight,
 		MaxUnsettled: c.Relay.MaxUnsettled, MaxUnsettledBytes: int64(c.Relay.MaxUnsettledBytes),
 		MaxAttempts: c.Relay.MaxAttempts, MinHold: c.Relay.MinHold, MaxHold: c.Relay.MaxHold, Policies: policies,

@@ -29,10 +29,10 @@ type Config struct {
 	// Publisher is what the relay sends with.
 	Publisher kafka.PublisherConfig
 
-	// ListenURL is where the relay listens for new events. Default: it does not.
-	ListenURL string
+	// DirectURL is where the relay listens for new events. Default: it does not.
+	DirectURL string
 
-	// ListenElsewhere says that ListenURL is not the address of Services.DB.
+	// ListenElsewhere says that DirectURL is not the address of Services.DB.
 	ListenElsewhere bool
 
 	// For is what the connected role is for, some of Purposes: what it may not do of that is a failure. Default ForRelay.

@@ -38,7 +38,7 @@ func newPatientOn(t *testing.T, db *sql.DB, dsn string) *patient {
 	t.Cleanup(client.Close)
 	p := &patient{
 		t: t, db: db, dsn: dsn, topic: testkit.Topic(t, 2),
-		services: doctor.Services{DB: db, Kafka: client}, config: doctor.Config{ListenURL: dsn},
+		services: doctor.Services{DB: db, Kafka: client}, config: doctor.Config{DirectURL: dsn},
 	}
 	for id := range 3 {
 		p.execute("insert into millrace.outbox (event_id, topic, payload) values ($1, $2, 'secret payload')", string(rune('a'+id)), p.topic)

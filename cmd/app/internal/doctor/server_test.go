@@ -44,7 +44,7 @@ func TestPreparedTransactionsSlotsAndStandbysAreTold(t *testing.T) {
 		require.NoError(t, os.Chown(filepath.Join(data[0], "standby.signal"), 65534, 65534))
 	}
 	p.dsn = testkit.RestartPostgres(t, server).DSN()
-	p.config.ListenURL, p.config.LongTransaction = p.dsn, 0
+	p.config.DirectURL, p.config.LongTransaction = p.dsn, 0
 	p.reopen(nil)
 	require.Equal(t, map[string]doctor.Status{
 		"postgres.primary": doctor.Failed, "wake_up.listen": doctor.Skipped, "outbox.shards": doctor.Skipped, "outbox.suspects": doctor.Skipped,

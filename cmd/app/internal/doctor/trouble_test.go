@@ -68,7 +68,7 @@ func TestEachTroubleIsToldByItsOwnCheck(t *testing.T) {
 		},
 		"listening leads elsewhere": {
 			func(p *patient) {
-				p.config.ListenURL, p.config.ListenElsewhere, p.config.Timeout = testkit.DSN(p.t), true, time.Second
+				p.config.DirectURL, p.config.ListenElsewhere, p.config.Timeout = testkit.DSN(p.t), true, time.Second
 			},
 			only("wake_up.listen", doctor.Warning), "MILLRACE_RELAY_WAKE_UP=false",
 		},

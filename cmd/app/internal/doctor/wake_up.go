@@ -41,7 +41,7 @@ func (e *examination) trigger(ctx context.Context) (Check, error) {
 		return Check{}, err
 	}
 	switch {
-	case !enabled && e.config.ListenURL != "":
+	case !enabled && e.config.DirectURL != "":
 		return warning(name, "disabled, so nobody tells the relays of new events and they are found by polling: run: alter table %s.outbox enable trigger outbox_wake_up, unless transactions end in PREPARE TRANSACTION", e.schema()), nil
 	case !enabled:
 		return ok(name, "disabled; new events are found by polling"), nil
@@ -55,7 +55,7 @@ func (e *examination) trigger(ctx context.Context) (Check, error) {
 // listen sees whether a notification arrives where the relay would listen.
 func (e *examination) listen(ctx context.Context) (Check, error) {
 	const name = "wake_up.listen"
-	if e.config.ListenURL == "" {
+	if e.config.DirectURL == "" {
 		return skipped(name, "relay.wake_up is off: new events are found by polling"), nil
 	}
 	if !e.config.ListenElsewhere {
@@ -68,7 +68,7 @@ func (e *examination) listen(ctx context.Context) (Check, error) {
 			return warning(name, "behind a pooler in transaction mode nobody can listen: give the server's own address, or set MILLRACE_RELAY_WAKE_UP=false and poll"), nil
 		}
 	}
-	conn, err := connectListener(ctx, e.config.ListenURL)
+	conn, err := connectListener(ctx, e.config.DirectURL)
 	if err != nil {
 		return Check{}, err
 	}
