@@ -19,8 +19,8 @@ func TestRatiosAreTakenWithinATurn(t *testing.T) {
 	ours := []figures{{EventsPerSecond: 50, LimitPerSecond: 100, RSSMiB: 3}, {EventsPerSecond: 500, LimitPerSecond: 1000, RSSMiB: 9}}
 	theirs := []figures{{EventsPerSecond: 5, LimitPerSecond: 100, Duplicated: 1}, {EventsPerSecond: 50, LimitPerSecond: 1000, Duplicated: 2}}
 	r := results{
-		Limits: []limit{{1, 100}, {2, 1000}},
-		Results:      []result{newResult(nameStock, "slow", 10, theirs), newResult(nameMillrace, "fast", 10, ours)},
+		Limits:  []limit{{1, 100}, {2, 1000}},
+		Results: []result{newResult(nameStock, "slow", 10, theirs), newResult(nameMillrace, "fast", 10, ours)},
 	}
 	r.relate()
 	require.InDelta(t, 550, r.Limit, 1e-9)

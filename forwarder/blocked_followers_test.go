@@ -60,12 +60,12 @@ func TestFollowersOfARefusedEventOutliveTheirRelays(t *testing.T) {
 // However many wait, they do not fill the relay's memory, and what comes while they are let go stays behind them.
 func TestManyFollowersNeitherFillTheMemoryNorAreOvertaken(t *testing.T) {
 	db := testkit.Migrated(t)
-	const followers = 20_000
+	const followers = 5000
 	execute(t, db, `insert into millrace.outbox (event_id, topic, aggregate_type, aggregate_id, aggregate_version, partition_key)
 		select format('order-1-%s', n), 'orders', 'order', '1', n, '1' from generate_series(1, $1) n`, followers)
 	wire := &lanes{}
 	wire.set(refusing("order-1-1"))
-	config := outbox.SubscriberConfig{PollInterval: 20 * time.Millisecond, MaxAttempts: 1, MaxUnsettled: 2000}
+	config := outbox.SubscriberConfig{PollInterval: 20 * time.Millisecond, MaxAttempts: 1, MaxUnsettled: 1000}
 	f := run(t, db, wire, config)
 	eventually(t, func() bool { return f.Stats().Blocked == followers-1 }, "followers are not parked")
 	publish(t, db, "orders", firstVersions(2, 300)...)
