@@ -189,6 +189,7 @@ func (x *session) step() (over bool) {
 func (x *session) startAll(now time.Time) {
 	x.engine.tryHeld(now)
 	x.engine.holdStalled(now)
+	x.startSettle(now)  // before bringing in more
 	x.startParking(now) // before reading, which takes all the room there is
 	x.startRead(now)
 	for b := x.engine.nextBatch(now); b != nil; b = x.engine.nextBatch(now) {

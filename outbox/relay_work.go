@@ -16,6 +16,7 @@ func (x *session) startRead(now time.Time) {
 	if x.full = !ok; x.full {
 		// What operators have changed is not seen by reads then, and may make room.
 		if !x.once && !x.parking && !now.Before(x.parkAt) && !now.Before(x.controlAt) {
+			x.controlAt = now.Add(max(x.sub.config.PollInterval, storePause))
 			x.readControl()
 		}
 		return
