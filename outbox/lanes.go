@@ -27,8 +27,8 @@ func newLaneStore(db *sql.DB, schema, anchor string) laneStore {
 	return laneStore{db: db, anchor: anchor, save: loadSQL(laneSaveSQL, schema), drop: loadSQL(laneDropSQL, schema)}
 }
 
-// write saves and drops lanes and returns the shards that are still this owner's.
-func (s laneStore) write(ctx context.Context, save, drop []laneRow) (mine map[int16]bool, err error) {
+// write saves and drops lanes. Of shards that are not this owner's any more, nothing is written.
+func (s laneStore) write(ctx context.Context, save, drop []laneRow) error {
 	if len(save) > 0 {
 		args := laneTokens(save)
 		var topics, snapshots, reasons, texts []string
@@ -38,10 +38,10 @@ func (s laneStore) write(ctx context.Context, save, drop []laneRow) (mine map[in
 			topics, snapshots, positions = append(topics, l.topic), append(snapshots, l.snapshot), append(positions, l.position)
 			held, reasons, texts, failures = append(held, l.held), append(reasons, l.reason), append(texts, l.err), append(failures, int64(l.failures))
 		}
-		mine, err = shardSet(ctx, s.db, s.save, append(args, s.anchor, pq.Array(topics), pq.Array(snapshots), pq.Array(positions), pq.Array(held),
+		_, err := shardSet(ctx, s.db, s.save, append(args, s.anchor, pq.Array(topics), pq.Array(snapshots), pq.Array(positions), pq.Array(held),
 			pq.Array(reasons), pq.Array(texts), pq.Array(failures))...)
 		if err != nil {
-			return nil, fmt.Errorf("save lanes: %w", err)
+			return fmt.Errorf("save lanes: %w", err)
 		}
 	}
 	if len(drop) > 0 {
@@ -50,17 +50,16 @@ func (s laneStore) write(ctx context.Context, save, drop []laneRow) (mine map[in
 			topics = append(topics, l.topic)
 		}
 		if _, err := s.db.ExecContext(ctx, s.drop, append(laneTokens(drop), s.anchor, pq.Array(topics))...); err != nil {
-			return nil, fmt.Errorf("drop lanes: %w", err)
+			return fmt.Errorf("drop lanes: %w", err)
 		}
 	}
-	return mine, nil
+	return nil
 }
 
 func laneTokens(lanes []laneRow) []any {
-	var shards, versions []int64
-	var claims []string
-	for _, l := range lanes {
-		shards, claims, versions = append(shards, int64(l.shard)), append(claims, l.claimID), append(versions, l.claimVersion)
+	tokens := make([]token, len(lanes))
+	for n, l := range lanes {
+		tokens[n] = l.token
 	}
-	return []any{pq.Array(shards), pq.Array(claims), pq.Array(versions)}
+	return tokenArgs(tokens)
 }

@@ -67,19 +67,17 @@ func shorten(text string) string {
 
 // parker reads and writes parked rows for one session.
 type parker struct {
-	db                                           *sql.DB
-	name                                         string
-	anchor                                       string
-	park, due, followers, keys, control, suspect string
-	first                                        string
+	db                                            *sql.DB
+	name                                          string
+	anchor                                        string
+	park, due, followers, control, suspect, first string
 }
 
 func newParker(db *sql.DB, schema, name, anchor string) parker {
 	return parker{
 		db: db, name: name, anchor: anchor,
 		park: loadSQL(parkSQL, schema), due: loadSQL(dueSQL, schema), followers: loadSQL(followersSQL, schema),
-		keys: loadSQL(keysSQL, schema), control: loadSQL(controlSQL, schema), suspect: loadSQL(suspectSQL, schema),
-		first: loadSQL(firstErrorsSQL, schema),
+		control: loadSQL(controlSQL, schema), suspect: loadSQL(suspectSQL, schema), first: loadSQL(firstErrorsSQL, schema),
 	}
 }
 

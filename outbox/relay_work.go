@@ -150,7 +150,7 @@ func (x *session) startStore(now time.Time) {
 	x.storing = true
 	x.async(func(ctx context.Context) func() {
 		// The lanes go first: a shard's frontier counts on them.
-		_, err := x.lanes.write(ctx, saved, dropped)
+		err := x.lanes.write(ctx, saved, dropped)
 		lanesErr := err
 		if err == nil {
 			err = x.settler.store(ctx, of)

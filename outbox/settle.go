@@ -67,16 +67,25 @@ func (s settler) receipts(ctx context.Context, items []*item) (mine map[int16]bo
 
 // tokensOf are the tokens of the shards, each once, as parameters.
 func tokensOf(shards []*shard) []any {
-	var numbers, versions []int64
-	var claims []string
+	var tokens []token
 	seen := map[*shard]bool{}
 	for _, s := range shards {
 		if !seen[s] {
 			seen[s] = true
-			numbers, claims, versions = append(numbers, int64(s.token.shard)), append(claims, s.claimID), append(versions, s.claimVersion)
+			tokens = append(tokens, s.token)
 		}
 	}
-	return []any{pq.Array(numbers), pq.Array(claims), pq.Array(versions)}
+	return tokenArgs(tokens)
+}
+
+// tokenArgs are tokens as parameters: shards, claim_ids, claim_versions.
+func tokenArgs(tokens []token) []any {
+	var shards, versions []int64
+	var claims []string
+	for _, t := range tokens {
+		shards, claims, versions = append(shards, int64(t.shard)), append(claims, t.claimID), append(versions, t.claimVersion)
+	}
+	return []any{pq.Array(shards), pq.Array(claims), pq.Array(versions)}
 }
 
 // shardSet runs a statement that returns shards.
@@ -112,18 +121,12 @@ func (s settler) exec(ctx context.Context, what, query string, of []tokenFrontie
 	if len(of) == 0 {
 		return nil
 	}
-	var shards, versions, positions []int64
-	var claims, snapshots []string
-	var well []bool
-	for _, t := range of {
-		shards = append(shards, int64(t.shard))
-		claims = append(claims, t.claimID)
-		versions = append(versions, t.claimVersion)
-		snapshots = append(snapshots, t.snapshot)
-		positions = append(positions, t.position)
-		well = append(well, t.well)
+	tokens, well := make([]token, len(of)), make([]bool, len(of))
+	positions, snapshots := make([]int64, len(of)), make([]string, len(of))
+	for n, t := range of {
+		tokens[n], snapshots[n], positions[n], well[n] = t.token, t.snapshot, t.position, t.well
 	}
-	_, err := s.db.ExecContext(ctx, query, pq.Array(shards), pq.Array(claims), pq.Array(versions), pq.Array(snapshots), pq.Array(positions), s.anchor, pq.Array(well))
+	_, err := s.db.ExecContext(ctx, query, append(tokenArgs(tokens), pq.Array(snapshots), pq.Array(positions), s.anchor, pq.Array(well))...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}

@@ -82,31 +82,23 @@ func (s *sweeper) sweep(ctx context.Context, of []laneFrontier, full bool, limit
 // again makes the next sweep go over the window of these events once more: there may be others.
 func (s *sweeper) again(items []*item) { s.position = items[0].position - 1 }
 
-func (s *sweeper) window(ctx context.Context, args ...any) ([]*item, error) {
-	rows, err := s.db.QueryContext(ctx, s.query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("sweep: %w", err)
-	}
-	defer rows.Close()
-	var items []*item
-	for rows.Next() {
+func (s *sweeper) window(ctx context.Context, args ...any) (items []*item, err error) {
+	err = each(ctx, s.db, s.query, args, func(scan scanner) error {
 		var raw sql.RawBytes
-		if err := rows.Scan(&raw); err != nil {
-			return nil, fmt.Errorf("sweep: %w", err)
+		if err := scan(&raw); err != nil {
+			return err
 		}
 		row, err := readWireRow(raw)
 		if err != nil {
-			return nil, fmt.Errorf("sweep: %w", err)
+			return err
 		}
 		delay := row.num()
 		i := row.event()
-		if err := row.end(); err != nil {
-			return nil, fmt.Errorf("sweep: %w", err)
-		}
 		i.delay = delay
 		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
+		return row.end()
+	})
+	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
 	return items, nil
